@@ -2,15 +2,19 @@
 #   *_test.cpp   GoogleTest cases, one executable a folder, labelled with the folder's name
 #   *_bench.cpp  Google Benchmark cases, one executable a folder
 #   *_fuzz.cpp   one libFuzzer target a file
+#   *_cuda.cpp, *_cuda.cu      only in a build with CUDA; no_cuda.cpp only in one without
+#   *_ascend.cpp               likewise with no_ascend.cpp
 #   anything else (.cpp) belongs to the library.
 
 add_library(turbolstm_options INTERFACE)
-target_compile_options(turbolstm_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -fno-math-errno)
+target_compile_options(turbolstm_options INTERFACE
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow;-fno-math-errno>
+  $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra,-Wshadow>)
 target_include_directories(turbolstm_options INTERFACE "${PROJECT_SOURCE_DIR}/src"
                                                        "${PROJECT_SOURCE_DIR}/include")
 if(TL_SANITIZE)
-  target_compile_options(turbolstm_options INTERFACE -fsanitize=${TL_SANITIZE}
-                         -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  target_compile_options(turbolstm_options INTERFACE
+    "$<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${TL_SANITIZE};-fno-sanitize-recover=all;-fno-omit-frame-pointer>")
   target_link_options(turbolstm_options INTERFACE -fsanitize=${TL_SANITIZE})
 endif()
 
@@ -22,6 +26,21 @@ function(turbo_folder name)
   foreach(dir . ${ARG_SUBFOLDERS})
     file(GLOB found CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/${dir}/*.cpp")
     list(APPEND sources ${found})
+    if(TL_HAVE_CUDA)
+      file(GLOB found CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/${dir}/*_cuda.cu")
+      list(APPEND sources ${found})
+    endif()
+  endforeach()
+  foreach(backend cuda ascend)
+    string(TOUPPER ${backend} upper)
+    if(TL_HAVE_${upper})
+      list(FILTER sources EXCLUDE REGEX "/no_${backend}\\.cpp$")
+    else()
+      set(twins ${sources})
+      list(FILTER twins INCLUDE REGEX "/no_${backend}\\.cpp$")
+      list(FILTER sources EXCLUDE REGEX "_${backend}(_test|_bench)?\\.cpp$")
+      list(APPEND sources ${twins})
+    endif()
   endforeach()
   set(tests ${sources})
   set(benches ${sources})

@@ -1,0 +1,12 @@
+#pragma once
+
+#include "turbolstm/device.h"
+
+// Each backend's answer to ListBackends().
+namespace turbolstm {
+
+BackendInfo DescribeCpu();
+BackendInfo DescribeCuda();
+BackendInfo DescribeAscend();
+
+}  // namespace turbolstm
