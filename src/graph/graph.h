@@ -74,7 +74,7 @@ enum class Op : uint8_t {
   kConcat,  // any number of operands >= 1
 
   // Reductions.
-  kRowSum,        // [n] -> [1]
+  kRowSum,        // [n] -> [1]; of a Static value, all its elements
   kSumTime,       // Step -> Batch
   kSumRows,       // Step or Batch -> Static
   kFirstMaxMask,  // Step -> Step: 1 at the first step that holds the maximum over time, else 0

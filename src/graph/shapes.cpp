@@ -147,7 +147,8 @@ class ShapeInference {
       case Op::kConcat:
         return InferConcat();
       case Op::kRowSum:
-        RequireVector(0);
+        TL_CHECK(operand(0).domain == Domain::kStatic || features(0).size() == 1,
+                 "[{}] operand has features {}, wants one axis", where(), features(0));
         node_->features = {1};
         return;
       case Op::kSumTime:
@@ -207,9 +208,11 @@ class ShapeInference {
     }
   }
 
-  // Operands of one shape; [1] stretches.
+  // Operands of one shape; [1] stretches, also to what a sum or an identity declares.
   void InferPointwise() {
-    std::vector<int64_t> shape = {1};
+    const bool declared =
+        !node_->features.empty() && (node_->op == Op::kAdd || node_->op == Op::kIdentity);
+    std::vector<int64_t> shape = declared ? node_->features : std::vector<int64_t>{1};
     for (size_t i = 0; i < node_->inputs.size(); ++i) {
       if (features(i) == std::vector<int64_t>{1}) continue;
       TL_CHECK(shape == std::vector<int64_t>{1} || shape == features(i),
