@@ -17,6 +17,10 @@ if(TL_SANITIZE)
     "$<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${TL_SANITIZE};-fno-sanitize-recover=all;-fno-omit-frame-pointer>")
   target_link_options(turbolstm_options INTERFACE -fsanitize=${TL_SANITIZE})
 endif()
+if(TL_BUILD_FUZZERS)
+  # Coverage of the libraries is what guides the fuzzer.
+  target_compile_options(turbolstm_options INTERFACE -fsanitize=fuzzer-no-link)
+endif()
 
 # turbo_folder(<name> [SUBFOLDERS <dir>...] [DEPS <library>...] [TEST_DEPS <library>...])
 # The library is turbolstm_<name>. SUBFOLDERS are searched for sources too.
