@@ -1,0 +1,92 @@
+#include <algorithm>
+
+#include "graph/passes/passes.h"
+#include "graph/passes/rewrite.h"
+#include "graph/shapes.h"
+
+namespace turbolstm {
+namespace {
+
+struct Part {
+  int64_t begin = 0;
+  int64_t size = 0;
+  Edge edge;
+};
+
+NodeId AddLike(Graph* graph, const Node& like, Op op, std::vector<Edge> inputs,
+               std::vector<int64_t> features = {}) {
+  Node node;
+  node.op = op;
+  node.domain = like.domain;
+  node.direction = like.direction;
+  node.inputs = std::move(inputs);
+  node.features = std::move(features);
+  InferShape(*graph, &node);
+  return graph->Add(std::move(node));
+}
+
+NodeId Zeros(Graph* graph, const Node& like, int64_t n) {
+  Node zero;
+  zero.op = Op::kConstant;
+  zero.domain = Domain::kStatic;
+  InferShape(*graph, &zero);
+  const NodeId constant = graph->Add(std::move(zero));
+  return AddLike(graph, like, Op::kIdentity, {{constant}}, {n});
+}
+
+// The operands of a sum that are pads of vectors, by where they begin.
+std::vector<Part> PadsOf(const Graph& graph, const Node& sum) {
+  std::vector<Part> parts;
+  for (const Edge& edge : sum.inputs) {
+    const Node& pad = graph.node(edge.source);
+    if (edge.delay > 0 || pad.op != Op::kPad || pad.features.size() != 1) continue;
+    const Edge& inner = pad.inputs[0];
+    parts.push_back({pad.attributes.begin, graph.node(inner.source).features[0], inner});
+  }
+  std::sort(parts.begin(), parts.end(),
+            [](const Part& a, const Part& b) { return a.begin < b.begin; });
+  return parts;
+}
+
+bool Overlap(const std::vector<Part>& parts) {
+  for (size_t i = 1; i < parts.size(); ++i) {
+    if (parts[i - 1].begin + parts[i - 1].size > parts[i].begin) return true;
+  }
+  return false;
+}
+
+NodeId ConcatOf(Graph* graph, const Node& sum, const std::vector<Part>& parts) {
+  std::vector<Edge> inputs;
+  int64_t end = 0;
+  for (const Part& part : parts) {
+    if (part.begin > end) inputs.push_back({Zeros(graph, sum, part.begin - end)});
+    inputs.push_back(part.edge);
+    end = part.begin + part.size;
+  }
+  if (end < sum.features[0]) inputs.push_back({Zeros(graph, sum, sum.features[0] - end)});
+  return AddLike(graph, sum, Op::kConcat, std::move(inputs));
+}
+
+}  // namespace
+
+void MergePads(Graph* graph) {
+  const NodeId count = graph->size();
+  for (NodeId id = 0; id < count; ++id) {
+    const Node sum = graph->node(id);  // a copy: adding nodes moves the original
+    if (sum.op != Op::kAdd || sum.domain == Domain::kStatic) continue;
+    const std::vector<Part> parts = PadsOf(*graph, sum);
+    if (parts.empty() || Overlap(parts)) continue;
+    const NodeId concat = ConcatOf(graph, sum, parts);
+    std::vector<Edge> inputs = {{concat}};
+    for (const Edge& edge : sum.inputs) {
+      if (edge.delay > 0 || graph->node(edge.source).op != Op::kPad ||
+          graph->node(edge.source).features.size() != 1) {
+        inputs.push_back(edge);
+      }
+    }
+    graph->node(id).inputs = std::move(inputs);
+  }
+  Simplify(graph);
+}
+
+}  // namespace turbolstm
