@@ -21,9 +21,9 @@ template <typename... Args>
 }
 
 // Throws Error with the formatted text unless the condition holds.
-#define TL_CHECK(condition, ...)                       \
-  do {                                                 \
-    if (!(condition)) ::turbolstm::Fail(__VA_ARGS__);  \
+#define TL_CHECK(condition, ...)                      \
+  do {                                                \
+    if (!(condition)) ::turbolstm::Fail(__VA_ARGS__); \
   } while (false)
 
 }  // namespace turbolstm

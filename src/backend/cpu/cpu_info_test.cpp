@@ -37,7 +37,8 @@ TEST(ParseCpuInfo, TakesTextWithoutTheFields) {
 }
 
 TEST(ParseMemTotal, ReadsKibibytes) {
-  EXPECT_EQ(ParseMemTotal("MemTotal:       24689376 kB\nMemFree: 1 kB\n"), uint64_t{24689376} * 1024);
+  EXPECT_EQ(ParseMemTotal("MemTotal:       24689376 kB\nMemFree: 1 kB\n"),
+            uint64_t{24689376} * 1024);
   EXPECT_EQ(ParseMemTotal("MemFree: 1 kB"), 0u);
   EXPECT_EQ(ParseMemTotal("MemTotal: lots"), 0u);
 }
