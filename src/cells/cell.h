@@ -1,0 +1,115 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cells/parameter_spec.h"
+#include "graph/builder.h"
+
+namespace turbolstm {
+
+struct CellOptions {
+  int64_t input = 0;       // I
+  int64_t hidden = 0;      // H
+  int64_t projection = 0;  // P: size of h where the cell projects it; 0: none
+  int64_t heads = 1;       // blocks of a block-diagonal recurrent weight; divides H
+  int32_t delay = 2;       // steps between a delayed second reading of h and its use
+  bool bias = true;
+  std::optional<double> forget_bias;  // initial bias of a forget gate; else drawn like the rest
+};
+
+// Where a cell stands in a network.
+struct CellPlace {
+  std::string prefix;  // of the names of parameters and nodes: "lstm."
+  std::string suffix;  // "_l0", "_l0_reverse"
+  // The initial value of a state: Batch or Static [delay * n], oldest first, or undefined for
+  // zeros. Not set: zeros.
+  std::function<Value(const std::string& state, int64_t n)> initial;
+  float zoneout = 0;            // on the carried states
+  float recurrent_dropout = 0;  // variational, on h where it enters matrix products
+};
+
+struct CellState {
+  std::string name;   // "h", "c"
+  int64_t size = 0;   // n
+  int32_t delay = 1;  // how many past values are carried
+  Value value;        // Step [n]
+  Value initial;      // Batch or Static [delay * n]; undefined: zeros
+  Value final;        // Batch [delay * n], oldest first
+  bool zoneout = true;
+};
+
+struct CellResult {
+  Value output;  // Step: [H], or [P] after a projection
+  std::vector<CellState> states;
+  std::vector<ParameterSpec> parameters;
+};
+
+// What a cell's equations are written with: parameters by name, states and their past.
+class CellScope {
+ public:
+  CellScope(Builder* builder, const Value& x, const CellOptions& options, const CellPlace& place);
+
+  const Value& x() const { return x_; }  // Step [I]
+  const CellOptions& options() const { return options_; }
+  int64_t H() const { return options_.hidden; }
+
+  // Drawn like all of PyTorch's recurrent parameters.
+  Value Weight(const std::string& name, std::vector<int64_t> shape);
+  Value Parameter(const std::string& name, std::vector<int64_t> shape, Initializer init);
+  // a + the bias, or a where the cell has none.
+  Value PlusBias(const Value& a, const std::string& name);
+  // weight_ih x + bias_ih: [gates * H].
+  Value FromInput(int64_t gates);
+  // weight_ih x + bias_ih + weight_hh h[t-1] + bias_hh: [gates * H].
+  Value Gates(int64_t gates, const Value& h);
+  // Makes rows [gate * H, (gate + 1) * H) of the two biases sum to options.forget_bias, if given.
+  void InitForgetGate(int64_t gate);
+
+  Value Constant(double number) { return builder_->Constant(number); }
+  // delay: the furthest past that is read. zoneout: whether that option touches this state.
+  Value State(const std::string& name, int64_t n, int32_t delay = 1, bool zoneout = true);
+  // Gives the state its value at this step.
+  Value Define(const Value& state, const Value& next);
+  // The state `delay` steps before, as carried.
+  Value Past(const Value& state, int32_t delay = 1) const;
+  // The same where it enters a matrix product.
+  Value Recurrent(const Value& state, int32_t delay = 1) const;
+  // Names the node in the printed graph and in the equations.
+  Value Named(const std::string& name, const Value& value) const;
+
+  CellResult Finish(const Value& output);
+
+ private:
+  std::string Full(const std::string& name) const { return place_.prefix + name + place_.suffix; }
+  const CellState& StateOf(const Value& state) const;
+
+  Builder* builder_;
+  Value x_;
+  const CellOptions& options_;
+  const CellPlace& place_;
+  std::vector<CellState> states_;
+  std::vector<ParameterSpec> parameters_;
+};
+
+// A recurrent cell: a few lines of equations.
+struct Cell {
+  std::string_view name;
+  std::string_view description;  // one line, with the source of the equations
+  Value (*equations)(CellScope& cell);
+  bool projects = false;  // wants options.projection > 0
+
+  // Adds the cell to the builder's graph, walking in the builder's direction; x: Step [I].
+  CellResult Build(Builder* builder, const Value& x, const CellOptions& options,
+                   const CellPlace& place = {}) const;
+};
+
+// In the order in which they are listed for people.
+const std::vector<Cell>& AllCells();
+// Throws, with all names, when there is none of that name.
+const Cell& FindCell(std::string_view name);
+
+}  // namespace turbolstm
