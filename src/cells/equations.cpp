@@ -84,7 +84,7 @@ class Printer {
         return {Operand(in[0], Binding::kTerm) + " / " + Operand(in[1], Binding::kProduct),
                 Binding::kQuotient};
       case Op::kNeg:
-        return {"-" + Operand(in[0], Binding::kUnary), Binding::kUnary};
+        return {fmt::format("-{}", Operand(in[0], Binding::kUnary)), Binding::kUnary};
       case Op::kMatMul:
         return {Operand(in[0], Binding::kProduct) + " @ " + Operand(in[1], Binding::kUnary),
                 Binding::kProduct};
@@ -121,7 +121,7 @@ class Printer {
   std::string Size(int64_t size) const {
     for (const auto& [unit, letter] : letters_) {
       if (size == 0 || unit == 0 || size % unit != 0) continue;
-      return size == unit ? letter : std::to_string(size / unit) + letter;
+      return size == unit ? letter : fmt::format("{}{}", size / unit, letter);
     }
     return std::to_string(size);
   }
