@@ -1,0 +1,55 @@
+#include <algorithm>
+
+#include "base/error.h"
+#include "ops/matmul/matmul.h"
+#include "ops/matmul/operands.h"
+
+namespace turbolstm {
+
+int64_t PackedMatrix::tile_columns() const {
+  return kernels_ == nullptr ? 1 : kernels_->panel_columns;
+}
+
+int64_t PackedMatrix::bytes() const {
+  return words_.capacity() * static_cast<int64_t>(sizeof(uint32_t));
+}
+
+void Pack(const MatrixView& weight, bool transposed, DType storage, PackedMatrix* packed,
+          int64_t heads) {
+  TL_CHECK(storage == DType::kFloat32 || storage == DType::kBFloat16,
+           "[matmul] storage of a weight is {}, wants float32 or bfloat16", Name(storage));
+  TL_CHECK(heads >= 1 && weight.rows % heads == 0,
+           "[matmul] weight has {} rows, wants a multiple of its {} heads", weight.rows, heads);
+  const MatMulKernels& kernels =
+      ChooseMatMulKernels(storage == DType::kBFloat16 ? BFloat16Words() : WordKind::kFloat32);
+  const int64_t rows = weight.rows / heads;
+  packed->kernels_ = &kernels;
+  packed->heads_ = heads;
+  packed->k_ = transposed ? weight.columns : rows;
+  packed->n_ = transposed ? rows : weight.columns;
+  packed->storage_ = storage;
+
+  const int64_t width = kernels.panel_columns;
+  const int64_t panel_words = WordCount(kernels.words, packed->k_) * width;
+  const int64_t head_words = CeilDiv(packed->n_, width) * panel_words;
+  uint32_t* words = packed->words_.Reserve(heads * head_words);
+  for (int64_t head = 0; head < heads; ++head, words += head_words) {
+    const ConstRows from{weight.data + head * rows * weight.stride, weight.stride, DType::kFloat32};
+    if (!transposed) {
+      SpreadRows(kernels, Side::kRight, from, rows, packed->n_, 0,
+                 WordCount(kernels.words, packed->k_), words, panel_words);
+      continue;
+    }
+    if (packed->n_ % width != 0) std::fill_n(words + head_words - panel_words, panel_words, 0u);
+    // Parts of a panel in ascending order: what one leaves behind its rows the next overwrites.
+    for (int64_t n = 0; n < packed->n_;) {
+      uint32_t* panel = words + n / width * panel_words;
+      const int64_t part =
+          std::min<int64_t>({kernels.transpose_rows, width - n % width, packed->n_ - n});
+      TransposeRows(kernels, from, n, static_cast<int>(part), packed->k_, panel + n % width, width);
+      n += part;
+    }
+  }
+}
+
+}  // namespace turbolstm
