@@ -3,14 +3,10 @@
 #include <toml++/toml.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <fstream>
-#include <iterator>
-#include <optional>
 #include <sstream>
-#include <system_error>
 
 #include "base/error.h"
+#include "base/read_file.h"
 #include "train/config_keys.h"
 
 namespace turbolstm {
@@ -179,13 +175,7 @@ Config ParseConfig(std::string_view toml, std::string_view source,
 }
 
 Config LoadConfig(const std::filesystem::path& path, std::span<const std::string> overrides) {
-  TL_CHECK(!std::filesystem::is_directory(path), "[config] {}: is a folder, wants a TOML file",
-           path.string());
-  std::ifstream stream(path, std::ios::binary);
-  TL_CHECK(stream, "[config] {}: cannot be read: {}", path.string(),
-           std::error_code(errno, std::generic_category()).message());
-  const std::string text{std::istreambuf_iterator<char>(stream), {}};
-  return ParseConfig(text, path.string(), overrides);
+  return ParseConfig(ReadFile(path), path.string(), overrides);
 }
 
 std::string FormatConfig(const Config& config) {
