@@ -13,6 +13,7 @@
 #include "base/bfloat16.h"
 #include "base/error.h"
 #include "ops/cpu_target.h"
+#include "ops/pointwise/emitter.h"
 #include "ops/pointwise/kernel.h"
 #include "ops/pointwise/testing/sample_programs.h"
 
@@ -175,16 +176,16 @@ class Case {
     }
   }
 
+  std::string Where() const {
+    return fmt::format("at {} x {}: {}", shape_.rows, shape_.n, sample_.program.Text());
+  }
+
  private:
   int64_t Uniform(int64_t low, int64_t high) {
     return std::uniform_int_distribution(low, high)(random_);
   }
   int64_t Gap() { return Uniform(0, 1) * 5; }
   DType AnyDType() { return Uniform(0, 2) == 0 ? DType::kBFloat16 : DType::kFloat32; }
-
-  std::string Where() const {
-    return fmt::format("at {} x {}: {}", shape_.rows, shape_.n, sample_.program.Text());
-  }
 
   static void Advance(InputKind kind, int64_t r, int64_t j, PointwiseSlot& slot) {
     int64_t offset = 0;
@@ -231,6 +232,36 @@ TEST_P(PointwisePrograms, InterpreterMatchesReference) {
     Case(sample, shape, seed).ExpectRightInPlace(kernel);
     Case(sample, shape, seed).ExpectElementsIndependent(kernel);
   }
+}
+
+TEST_P(PointwisePrograms, KernelsAheadOfTimeHaveTheBitsOfTheInterpreter) {
+  RegisterSampleKernels();
+  uint64_t seed = 0;
+  for (const SampleProgram& sample : AheadOfTimeSamples()) {
+    const PointwiseKernel kernel = CompilePointwise(sample.program);
+    ASSERT_TRUE(kernel.AheadOfTime()) << sample.program.Text();
+    const PointwiseKernel interpreted = InterpretPointwise(sample.program);
+    for (Shape shape : kShapes) {
+      Case(sample, shape, ++seed).ExpectRight(kernel);
+      Case(sample, shape, seed).ExpectRightInPlace(kernel);
+      Case(sample, shape, seed).ExpectElementsIndependent(kernel);
+      Case both(sample, shape, seed);
+      const std::vector<Matrix> a = both.Run(kernel);
+      const std::vector<Matrix> b = both.Run(interpreted);
+      for (size_t i = 0; i < a.size(); ++i) {
+        EXPECT_TRUE(a[i].SameBytes(b[i])) << "output " << i << " " << both.Where();
+      }
+      if (HasFailure()) return;
+    }
+  }
+}
+
+TEST(Pointwise, EmitterRefusesNamesThatDoNotCompile) {
+  const PointwiseProgram copy{{InputKind::kElement}, {}, {}, {0}};
+  const std::vector<NamedPointwiseProgram> twice{{"A", copy}, {"A", copy}};
+  EXPECT_THROW(EmitPointwiseSource(twice, "Register", "a.cpp"), Error);
+  const std::vector<NamedPointwiseProgram> spaced{{"A b", copy}};
+  EXPECT_THROW(EmitPointwiseSource(spaced, "Register", "a.cpp"), Error);
 }
 
 TEST(Pointwise, RandomProgramsUseEveryOperator) {

@@ -104,6 +104,7 @@ std::string PointwiseProgram::Text() const {
 }
 
 void PointwiseProgram::Validate() const {
+  TL_CHECK(!outputs.empty(), "[pointwise] the program has no output");
   int32_t value = FirstResult();
   for (const PointwiseInstruction& instruction : code) {
     const auto operands = Operands(instruction);

@@ -86,7 +86,8 @@ struct PointwiseProgram {
   //   "in e e c; 3=0.5; 4=mul 0 3; 5=add 4 2; out 5" (e element, r row vector, c column, s scalar).
   std::string Text() const;
 
-  // Throws Error unless every operand names an earlier value and every output a value.
+  // Throws Error unless every operand names an earlier value, every output a value, and there is an
+  // output.
   void Validate() const;
 
   // `element_size` is the size in bytes of an element of every input and output.

@@ -27,4 +27,7 @@ PointwiseProgram LstmBackwardProgram();
 // What the tests compile ahead of time: both LSTM programs and random ones of seeds 0 to 15.
 std::vector<SampleProgram> AheadOfTimeSamples();
 
+// Emitted from AheadOfTimeSamples at build time.
+void RegisterSampleKernels();
+
 }  // namespace turbolstm

@@ -1,0 +1,14 @@
+# turbo_pointwise_kernels(<library> <generator>)
+# A static library of kernels compiled ahead of time. <generator> is an executable that takes the
+# path of the source to write, as EmitPointwiseSource gives it (include_path: the file's name).
+function(turbo_pointwise_kernels library generator)
+  set(folder "${CMAKE_CURRENT_BINARY_DIR}/${library}")
+  file(MAKE_DIRECTORY "${folder}")
+  add_custom_command(OUTPUT "${folder}/${library}.cpp"
+                     COMMAND ${generator} "${folder}/${library}.cpp"
+                     DEPENDS ${generator} VERBATIM)
+  add_library(${library} STATIC "${folder}/${library}.cpp")
+  target_include_directories(${library} PRIVATE "${folder}")
+  target_compile_options(${library} PRIVATE -ffp-contract=off)
+  target_link_libraries(${library} PUBLIC turbolstm_ops)
+endfunction()

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "ops/pointwise/program.h"
+
+namespace turbolstm {
+
+struct NamedPointwiseProgram {
+  std::string name;  // a C++ identifier, unique among those emitted together
+  PointwiseProgram program;
+};
+
+// A C++ source with one fused kernel a program, for every CPU target, and a function
+// `void <register_function>()` in namespace turbolstm that hands the kernels to
+// RegisterPointwiseKernels. `include_path` is the path under which the source finds itself again,
+// as Highway includes it once per target. The source is to be compiled with -ffp-contract=off;
+// turbo_pointwise_kernels() in CMake does all this.
+std::string EmitPointwiseSource(std::span<const NamedPointwiseProgram> programs,
+                                std::string_view register_function, std::string_view include_path);
+
+}  // namespace turbolstm
