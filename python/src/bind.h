@@ -1,0 +1,10 @@
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+// One function for each bind_<area>.cpp.
+namespace turbolstm {
+
+void BindDevices(nanobind::module_& module);
+
+}  // namespace turbolstm
