@@ -124,6 +124,13 @@ class Differentiator {
     InferShape(*graph_, &node);
     return graph_->Add(std::move(node));
   }
+  // Walks as the reader does: it reads the reader's delayed operands.
+  NodeId ApplyAs(const Node& reader, Op op, std::vector<Edge> operands,
+                 Attributes attributes = {}) {
+    const NodeId id = Apply(op, std::move(operands), attributes);
+    graph_->node(id).direction = reader.direction;
+    return id;
+  }
   NodeId Unary(Op op, NodeId a) { return Apply(op, {{a}}); }
   NodeId Binary(Op op, NodeId a, NodeId b) { return Apply(op, {{a}, {b}}); }
   NodeId Mul(NodeId a, NodeId b) { return Binary(Op::kMul, a, b); }
@@ -159,7 +166,7 @@ class Differentiator {
       return;
     }
     // What walks back must be a step value as wide as the source.
-    const Node& source = graph_->node(edge.source);
+    const Node source = graph_->node(edge.source);  // a copy: adding nodes moves the original
     if (ElementCount(source.features) == 1 && ElementCount(graph_->node(gradient).features) != 1) {
       gradient = Unary(Op::kRowSum, gradient);
     }
@@ -168,7 +175,10 @@ class Differentiator {
       gradient = Widened(gradient, source);
     }
     if (Wants(edge)) {
-      Accumulate(edge.source, {.source = gradient, .delay = edge.delay, .adjoint = !edge.adjoint});
+      const Edge back{.source = gradient, .delay = edge.delay, .adjoint = !edge.adjoint};
+      // It is read against the reader's walk, which need not be that of the source.
+      const bool same_walk = source.direction == reader.direction;
+      Accumulate(edge.source, same_walk ? back : Edge{Apply(Op::kIdentity, {back})});
     }
     if (WantsInit(edge)) {
       AccumulateInit(edge.init, HistoryNode(Op::kInitGrad, gradient, edge.delay, reader.direction));
@@ -298,10 +308,10 @@ class Differentiator {
       case Op::kConcat:
         return RangeGradient(node, g, i);
       case Op::kGather:
-        return Apply(Op::kScatterAdd, {node.inputs[1], {g}},
-                     {.size = graph_->node(node.inputs[0].source).features[0]});
+        return ApplyAs(node, Op::kScatterAdd, {node.inputs[1], {g}},
+                       {.size = graph_->node(node.inputs[0].source).features[0]});
       case Op::kScatterAdd:
-        return Apply(Op::kGather, {{g}, node.inputs[0]});
+        return ApplyAs(node, Op::kGather, {{g}, node.inputs[0]});
       case Op::kFinalGrad:
       case Op::kFinalInitGrad:
       case Op::kInitGrad:
@@ -329,15 +339,13 @@ class Differentiator {
   NodeId CrossEntropyGradient(const Node& node, NodeId g) {
     const Edge logits = Operand(node, 0);
     const int64_t classes = graph_->node(logits.source).features[0];
-    const NodeId target = Apply(Op::kOneHot, {node.inputs[1]}, {.size = classes});
+    const NodeId target = ApplyAs(node, Op::kOneHot, {node.inputs[1]}, {.size = classes});
     return Mul(g, Binary(Op::kSub, Apply(Op::kSoftmax, {logits}), target));
   }
 
   // A product over rows reads the delayed operand as the reader did: no copy of it is needed.
   NodeId OuterOf(const Node& reader, Edge a, Edge b, const std::vector<int64_t>& shape) {
-    const NodeId id = Apply(Op::kOuter, {a, b}, {.size = shape.size() == 3 ? shape[0] : 0});
-    graph_->node(id).direction = reader.direction;
-    return id;
+    return ApplyAs(reader, Op::kOuter, {a, b}, {.size = shape.size() == 3 ? shape[0] : 0});
   }
 
   NodeId MatrixGradient(const Node& node, NodeId g, size_t i) {

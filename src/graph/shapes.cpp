@@ -63,7 +63,12 @@ class ShapeInference {
                graph_.Label(edge.source), p);
     }
     if (edge.init == kNoNode) return;
+    TL_CHECK(edge.init >= 0 && edge.init < graph_.size(),
+             "[{}] an initial value names node {} of {}", where(), edge.init, graph_.size());
     const Node& init = graph_.node(edge.init);
+    TL_CHECK(source.type == ValueType::kFloat && init.type == ValueType::kFloat,
+             "[{}] operand {} has an initial value: indices have none and are none", where(),
+             graph_.Label(edge.source));
     const int64_t wanted = edge.delay * ElementCount(source.features);
     TL_CHECK(init.domain != Domain::kStep && ElementCount(init.features) == wanted,
              "[{}] the initial value of {} is {} {}, wants batch or static [{}]", where(),
