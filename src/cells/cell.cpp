@@ -32,6 +32,7 @@ Value CellScope::Gates(int64_t gates, const Value& h) {
 }
 
 void CellScope::InitForgetGate(int64_t gate) {
+  has_forget_gate_ = true;
   if (!options_.forget_bias) return;
   for (ParameterSpec& spec : parameters_) {
     const bool input = spec.name == Full("bias_ih");
@@ -39,6 +40,17 @@ void CellScope::InitForgetGate(int64_t gate) {
     const double value = input ? *options_.forget_bias : 0.0;
     spec.rows.push_back({gate * H(), H(), Initializer::Constant(value)});
   }
+}
+
+Value CellScope::Clipped(const Value& x) {
+  clips_ = true;
+  if (!options_.clip) return x;
+  return Max(Min(x, Constant(*options_.clip)), Constant(-*options_.clip));
+}
+
+bool CellScope::CouplesGates() {
+  couples_ = true;
+  return options_.coupled_gates;
 }
 
 Value CellScope::State(const std::string& name, int64_t n, int32_t delay, bool zoneout) {
@@ -78,7 +90,12 @@ Value CellScope::Named(const std::string& name, const Value& value) const {
   return value.Named(Full(name));
 }
 
-CellResult CellScope::Finish(const Value& output) {
+CellResult CellScope::Finish(std::string_view cell, const Value& output) {
+  TL_CHECK(has_forget_gate_ || !options_.forget_bias,
+           "[{}] got a forget bias, but the cell has no forget gate", cell);
+  TL_CHECK(clips_ || !options_.clip, "[{}] got a clip, but the cell has none", cell);
+  TL_CHECK(couples_ || !options_.coupled_gates,
+           "[{}] got coupled gates, but the cell has none to couple", cell);
   for (CellState& state : states_) state.final = Final(Past(state.value, state.delay));
   return {output, std::move(states_), std::move(parameters_)};
 }
@@ -99,10 +116,13 @@ CellResult Cell::Build(Builder* builder, const Value& x, const CellOptions& opti
   TL_CHECK(projects ? options.projection > 0 : options.projection == 0,
            "[{}] projection size is {}, wants {}", name, options.projection,
            projects ? "> 0" : "0: this cell projects nothing");
+  TL_CHECK(!options.clip || *options.clip > 0, "[{}] clip is {}, wants > 0", name,
+           options.clip.value_or(0));
+  TL_CHECK(options.delay > 0, "[{}] delay is {}, wants > 0", name, options.delay);
   TL_CHECK(options.heads > 0 && options.hidden % options.heads == 0,
            "[{}] {} heads do not divide hidden size {}", name, options.heads, options.hidden);
   CellScope scope(builder, x, options, place);
-  return scope.Finish(equations(scope));
+  return scope.Finish(name, equations(scope));
 }
 
 }  // namespace turbolstm

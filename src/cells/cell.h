@@ -19,6 +19,8 @@ struct CellOptions {
   int32_t delay = 2;       // steps between a delayed second reading of h and its use
   bool bias = true;
   std::optional<double> forget_bias;  // initial bias of a forget gate; else drawn like the rest
+  std::optional<double> clip;         // bounds what goes into an activation to [-clip, clip]
+  bool coupled_gates = false;         // forget gate = 1 - input gate
 };
 
 // Where a cell stands in a network.
@@ -69,6 +71,11 @@ class CellScope {
   // Makes rows [gate * H, (gate + 1) * H) of the two biases sum to options.forget_bias, if given.
   void InitForgetGate(int64_t gate);
 
+  // x bounded by options.clip, if given.
+  Value Clipped(const Value& x);
+  // options.coupled_gates.
+  bool CouplesGates();
+
   Value Constant(double number) { return builder_->Constant(number); }
   // delay: the furthest past that is read. zoneout: whether that option touches this state.
   Value State(const std::string& name, int64_t n, int32_t delay = 1, bool zoneout = true);
@@ -81,7 +88,8 @@ class CellScope {
   // Names the node in the printed graph and in the equations.
   Value Named(const std::string& name, const Value& value) const;
 
-  CellResult Finish(const Value& output);
+  // Throws, naming the cell, when an option was given that its equations never asked for.
+  CellResult Finish(std::string_view cell, const Value& output);
 
  private:
   std::string Full(const std::string& name) const { return place_.prefix + name + place_.suffix; }
@@ -93,6 +101,9 @@ class CellScope {
   const CellPlace& place_;
   std::vector<CellState> states_;
   std::vector<ParameterSpec> parameters_;
+  bool has_forget_gate_ = false;
+  bool clips_ = false;
+  bool couples_ = false;
 };
 
 // A recurrent cell: a few lines of equations.

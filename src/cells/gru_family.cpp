@@ -8,9 +8,9 @@ Value Gru(CellScope& cell) {
   const std::vector<Value> p = Split(cell.Named("p", cell.FromInput(3)), 3);
   const Value product = MatMul(cell.Weight("weight_hh", {3 * n, n}), cell.Recurrent(h));
   const std::vector<Value> q = Split(cell.Named("q", cell.PlusBias(product, "bias_hh")), 3);
-  const Value r = cell.Named("r", Sigmoid(p[0] + q[0]));
-  const Value z = cell.Named("z", Sigmoid(p[1] + q[1]));
-  const Value candidate = cell.Named("n", Tanh(p[2] + r * q[2]));
+  const Value r = cell.Named("r", Sigmoid(cell.Clipped(p[0] + q[0])));
+  const Value z = cell.Named("z", Sigmoid(cell.Clipped(p[1] + q[1])));
+  const Value candidate = cell.Named("n", Tanh(cell.Clipped(p[2] + r * q[2])));
   return cell.Define(h, (1.0 - z) * candidate + z * cell.Past(h));
 }
 
@@ -27,10 +27,10 @@ Value GruOriginal(CellScope& cell) {
   };
   const Value gates = Slice(from_input, 0, 2 * n) + recurrent(cell.Recurrent(h), 0, 2 * n);
   const std::vector<Value> a = Split(cell.Named("a", gates), 2);
-  const Value r = cell.Named("r", Sigmoid(a[0]));
-  const Value z = cell.Named("z", Sigmoid(a[1]));
+  const Value r = cell.Named("r", Sigmoid(cell.Clipped(a[0])));
+  const Value z = cell.Named("z", Sigmoid(cell.Clipped(a[1])));
   const Value reset = recurrent(r * cell.Recurrent(h), 2 * n, n);
-  const Value candidate = cell.Named("n", Tanh(Slice(from_input, 2 * n, n) + reset));
+  const Value candidate = cell.Named("n", Tanh(cell.Clipped(Slice(from_input, 2 * n, n) + reset)));
   return cell.Define(h, (1.0 - z) * candidate + z * cell.Past(h));
 }
 

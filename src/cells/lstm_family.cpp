@@ -7,11 +7,20 @@ struct LstmGates {
   Value i, f, g, o;
 };
 
+Value SigmoidGate(CellScope& cell, const std::string& name, const Value& a) {
+  return cell.Named(name, Sigmoid(cell.Clipped(a)));
+}
+
+Value ForgetGate(CellScope& cell, const Value& i, const Value& a) {
+  return cell.CouplesGates() ? cell.Named("f", 1.0 - i) : SigmoidGate(cell, "f", a);
+}
+
 LstmGates ActivateGates(CellScope& cell, const Value& packed) {
   cell.InitForgetGate(1);
   const std::vector<Value> a = Split(cell.Named("a", packed), 4);
-  return {cell.Named("i", Sigmoid(a[0])), cell.Named("f", Sigmoid(a[1])),
-          cell.Named("g", Tanh(a[2])), cell.Named("o", Sigmoid(a[3]))};
+  const Value i = SigmoidGate(cell, "i", a[0]);
+  return {i, ForgetGate(cell, i, a[1]), cell.Named("g", Tanh(cell.Clipped(a[2]))),
+          SigmoidGate(cell, "o", a[3])};
 }
 
 }  // namespace
@@ -21,7 +30,7 @@ Value Lstm(CellScope& cell) {
   const Value c = cell.State("c", cell.H());
   const auto [i, f, g, o] = ActivateGates(cell, cell.Gates(4, h));
   cell.Define(c, f * cell.Past(c) + i * g);
-  return cell.Define(h, o * Tanh(c));
+  return cell.Define(h, o * Tanh(cell.Clipped(c)));
 }
 
 Value LstmProjection(CellScope& cell) {
@@ -30,7 +39,8 @@ Value LstmProjection(CellScope& cell) {
   const Value c = cell.State("c", cell.H());
   const auto [i, f, g, o] = ActivateGates(cell, cell.Gates(4, h));
   cell.Define(c, f * cell.Past(c) + i * g);
-  return cell.Define(h, MatMul(cell.Weight("weight_hr", {projection, cell.H()}), o * Tanh(c)));
+  return cell.Define(
+      h, MatMul(cell.Weight("weight_hr", {projection, cell.H()}), o * Tanh(cell.Clipped(c))));
 }
 
 Value PeepholeLstm(CellScope& cell) {
@@ -39,12 +49,12 @@ Value PeepholeLstm(CellScope& cell) {
   const std::vector<Value> a = Split(cell.Named("a", cell.Gates(4, h)), 4);
   cell.InitForgetGate(1);
   const std::vector<Value> p = Split(cell.Weight("weight_ph", {3 * cell.H()}), 3);
-  const Value i = cell.Named("i", Sigmoid(a[0] + p[0] * cell.Past(c)));
-  const Value f = cell.Named("f", Sigmoid(a[1] + p[1] * cell.Past(c)));
-  const Value g = cell.Named("g", Tanh(a[2]));
+  const Value i = SigmoidGate(cell, "i", a[0] + p[0] * cell.Past(c));
+  const Value f = ForgetGate(cell, i, a[1] + p[1] * cell.Past(c));
+  const Value g = cell.Named("g", Tanh(cell.Clipped(a[2])));
   cell.Define(c, f * cell.Past(c) + i * g);
-  const Value o = cell.Named("o", Sigmoid(a[3] + p[2] * c));
-  return cell.Define(h, o * Tanh(c));
+  const Value o = SigmoidGate(cell, "o", a[3] + p[2] * c);
+  return cell.Define(h, o * Tanh(cell.Clipped(c)));
 }
 
 Value LayerNormLstm(CellScope& cell) {
@@ -63,7 +73,7 @@ Value LayerNormLstm(CellScope& cell) {
   const Value state = MatMul(cell.Weight("weight_hh", {4 * n, n}), cell.Recurrent(h));
   const auto [i, f, g, o] = ActivateGates(cell, norm(input, "ih") + norm(state, "hh"));
   cell.Define(c, f * cell.Past(c) + i * g);
-  return cell.Define(h, o * Tanh(norm(c, "c")));
+  return cell.Define(h, o * Tanh(cell.Clipped(norm(c, "c"))));
 }
 
 Value Slstm(CellScope& cell) {

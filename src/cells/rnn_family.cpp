@@ -4,12 +4,12 @@ namespace turbolstm::cells {
 
 Value RnnTanh(CellScope& cell) {
   const Value h = cell.State("h", cell.H());
-  return cell.Define(h, Tanh(cell.Gates(1, h)));
+  return cell.Define(h, Tanh(cell.Clipped(cell.Gates(1, h))));
 }
 
 Value RnnRelu(CellScope& cell) {
   const Value h = cell.State("h", cell.H());
-  return cell.Define(h, Relu(cell.Gates(1, h)));
+  return cell.Define(h, Relu(cell.Clipped(cell.Gates(1, h))));
 }
 
 Value IndRnn(CellScope& cell) {
