@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that are missing; does nothing when none is.
-#   scripts/setup.sh [lint] [bench]     groups besides packages.txt: packages_<group>.txt
+#   scripts/setup.sh [lint] [bench] [python]     groups besides packages.txt: packages_<group>.txt
 # As root it installs; otherwise it says what is missing and how to install it, and fails.
 set -euo pipefail
 scripts=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -9,7 +9,7 @@ lists=("$scripts/packages.txt")
 for group in "$@"; do
   lists+=("$scripts/packages_$group.txt")
   if [ ! -f "${lists[-1]}" ]; then
-    echo "[setup] unknown group '$group', wants lint or bench" >&2
+    echo "[setup] unknown group '$group', wants lint, bench or python" >&2
     exit 2
   fi
 done
