@@ -63,6 +63,10 @@ void {0}() {{
 #endif
 )";
 
+// Vectors that a kernel works on at once. The chains of dependent instructions are long (a tanh
+// after a sigmoid), so the processor's window would not reach from one vector to the next.
+constexpr int kUnroll = 2;
+
 void CheckIdentifier(std::string_view name) {
   bool good = !name.empty() && !std::isdigit(static_cast<unsigned char>(name.front()));
   for (char c : name) good = good && (std::isalnum(static_cast<unsigned char>(c)) || c == '_');
@@ -118,9 +122,14 @@ class KernelWriter {
     WriteUniform();
     Line("  for (int64_t r = 0; r < args.rows; ++r) {{");
     WriteRow();
-    Line("    for (int64_t j = 0; j < args.n; j += lanes) {{");
+    Line("    int64_t j = 0;");
+    Line("    for (; j + {0} * lanes <= args.n; j += {0} * lanes) {{", kUnroll);
+    Line("      const size_t count = hn::Lanes(d);");
+    WriteElements(kUnroll);
+    Line("    }}");
+    Line("    for (; j < args.n; j += lanes) {{");
     Line("      const auto count = static_cast<size_t>(std::min(lanes, args.n - j));");
-    WriteElements();
+    WriteElements(1);
     Line("    }}");
     Line("  }}");
     Line("}}");
@@ -168,29 +177,45 @@ class KernelWriter {
     }
   }
 
-  // All loads come before all stores, since outputs may lie on inputs.
-  void WriteElements() {
+  // `copies` vectors at once, instruction by instruction. All loads come before all stores, since
+  // outputs may lie on inputs.
+  void WriteElements(int copies) {
     for (size_t i = 0; i < program_.inputs.size(); ++i) {
-      if (Is(i, InputKind::kElement) || Is(i, InputKind::kRowVector)) {
-        Line("      const Vector v{0} = in{0}.Load(d, j, count);", i);
+      if (!Is(i, InputKind::kElement) && !Is(i, InputKind::kRowVector)) continue;
+      for (int copy = 0; copy < copies; ++copy) {
+        Line("      const Vector {} = in{}.Load(d, j + {} * lanes, count);", Value(i, copy), i,
+             copy);
       }
     }
     for (size_t i = 0; i < program_.code.size(); ++i) {
-      const size_t value = program_.FirstResult() + i;
-      if (live_[value]) WriteInstruction(value, program_.code[i]);
+      const int32_t value = program_.FirstResult() + static_cast<int32_t>(i);
+      if (!live_[value]) continue;
+      for (int copy = 0; copy < copies; ++copy) WriteInstruction(value, program_.code[i], copy);
     }
     for (size_t i = 0; i < program_.outputs.size(); ++i) {
-      Line("      out{}.Store(d, v{}, j, count);", i, program_.outputs[i]);
+      for (int copy = 0; copy < copies; ++copy) {
+        Line("      out{}.Store(d, {}, j + {} * lanes, count);", i,
+             Value(program_.outputs[i], copy), copy);
+      }
     }
   }
 
-  void WriteInstruction(size_t value, const PointwiseInstruction& instruction) {
+  void WriteInstruction(int32_t value, const PointwiseInstruction& instruction, int copy) {
     const auto& [op, a, b, c] = instruction;
-    std::string operands = fmt::format("v{}", a);
-    if (OperandCount(op) > 1) operands += fmt::format(", v{}", b);
-    if (OperandCount(op) > 2) operands += fmt::format(", v{}", c);
-    Line("      const Vector v{} = Apply<PointwiseOp::{}>(d, {});", value, EnumeratorName(op),
-         operands);
+    std::string operands = Value(a, copy);
+    if (OperandCount(op) > 1) operands += ", " + Value(b, copy);
+    if (OperandCount(op) > 2) operands += ", " + Value(c, copy);
+    Line("      const Vector {} = Apply<PointwiseOp::{}>(d, {});", Value(value, copy),
+         EnumeratorName(op), operands);
+  }
+
+  // The name of a value; only what varies along a row has copies.
+  std::string Value(int32_t value, int copy) const {
+    const bool input = value < program_.FirstConstant();
+    const bool uniform = input ? program_.inputs[value] == InputKind::kColumn ||
+                                     program_.inputs[value] == InputKind::kScalar
+                               : value < program_.FirstResult();
+    return uniform ? fmt::format("v{}", value) : fmt::format("v{}_{}", value, copy);
   }
 
   const std::string& name_;

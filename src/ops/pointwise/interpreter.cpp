@@ -53,19 +53,20 @@ constexpr std::array<StepFunction, sizeof...(ops)> StepTable(std::integer_sequen
   return {&RunStep<static_cast<PointwiseOp>(ops)>...};
 }
 
-// `count` elements of a row into a tile.
+// `count` elements of a row into a tile, and back.
 void CopyIn(const PointwiseSlot& slot, int64_t r, int64_t j, int64_t count, float* to) {
   if (slot.dtype == DType::kFloat32) {
     std::memcpy(to, static_cast<const float*>(slot.data) + r * slot.row_stride + j,
                 static_cast<size_t>(count) * sizeof(float));
     return;
   }
-  const BFloat16* from = static_cast<const BFloat16*>(slot.data) + r * slot.row_stride + j;
   const VectorTag d;
+  const RowPointer from(slot, r);
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   int64_t i = 0;
-  for (; i + lanes <= count; i += lanes) hn::StoreU(WidenBFloat16(d, from + i), d, to + i);
-  for (; i < count; ++i) to[i] = static_cast<float>(from[i]);
+  for (; i + lanes <= count; i += lanes) hn::StoreU(from.Load(d, j + i, hn::Lanes(d)), d, to + i);
+  const auto rest = static_cast<size_t>(count - i);
+  if (rest > 0) StorePart(d, from.Load(d, j + i, rest), to + i, rest);
 }
 
 void CopyOut(const float* from, const PointwiseSlot& slot, int64_t r, int64_t j, int64_t count) {
@@ -74,12 +75,13 @@ void CopyOut(const float* from, const PointwiseSlot& slot, int64_t r, int64_t j,
                 static_cast<size_t>(count) * sizeof(float));
     return;
   }
-  BFloat16* to = static_cast<BFloat16*>(slot.data) + r * slot.row_stride + j;
   const VectorTag d;
+  const RowPointer to(slot, r);
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   int64_t i = 0;
-  for (; i + lanes <= count; i += lanes) NarrowToBFloat16(hn::LoadU(d, from + i), to + i);
-  for (; i < count; ++i) to[i] = BFloat16(from[i]);
+  for (; i + lanes <= count; i += lanes) to.Store(d, hn::LoadU(d, from + i), j + i, hn::Lanes(d));
+  const auto rest = static_cast<size_t>(count - i);
+  if (rest > 0) to.Store(d, LoadPart(d, from + i, rest), j + i, rest);
 }
 
 // Rows r to r + rows and units j to j + width, packed row after row without gaps.

@@ -12,7 +12,7 @@ namespace turbolstm {
 // each free again after its last use.
 class PointwiseTileCode {
  public:
-  static constexpr int64_t kTile = 256;
+  static constexpr int64_t kTile = 512;
 
   struct Step {
     PointwiseOp op;

@@ -67,17 +67,17 @@ HWY_INLINE Vector Apply(VectorTag d, Vector a, Vector b, Vector c) {
   if constexpr (op == PointwiseOp::kSelect) return hn::IfThenElse(hn::Eq(a, hn::Zero(d)), c, b);
 }
 
-// bf16 in the low halves to float, exact.
-HWY_INLINE Vector WidenBFloat16(VectorTag d, const BFloat16* from) {
-  const hn::Rebind<uint16_t, VectorTag> d16;
+// bf16 bits to float, exact.
+template <class V16>
+HWY_INLINE Vector WidenBFloat16(VectorTag d, V16 bits) {
   const hn::Rebind<uint32_t, VectorTag> d32;
-  const auto bits = hn::LoadU(d16, reinterpret_cast<const uint16_t*>(from));
   return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(d32, bits)));
 }
 
-// Rounds to nearest, ties to even; NaN stays NaN (as BFloat16(float) does).
-HWY_INLINE void NarrowToBFloat16(Vector v, BFloat16* to) {
-  const hn::Rebind<uint16_t, VectorTag> d16;
+using BFloat16Tag = hn::Rebind<uint16_t, VectorTag>;
+
+// The bits of bf16, rounded to nearest, ties to even; NaN stays NaN (as BFloat16(float) does).
+HWY_INLINE hn::Vec<BFloat16Tag> NarrowToBFloat16(Vector v) {
   const hn::Rebind<uint32_t, VectorTag> d32;
   const hn::Rebind<int32_t, VectorTag> di32;
   const auto bits = hn::BitCast(d32, v);
@@ -86,82 +86,69 @@ HWY_INLINE void NarrowToBFloat16(Vector v, BFloat16* to) {
   const auto rounded = hn::ShiftRight<16>(hn::Add(bits, hn::Add(odd, hn::Set(d32, 0x7fff))));
   const auto nan = hn::RebindMask(d32, hn::IsNaN(v));
   const auto result = hn::IfThenElse(nan, hn::Or(high, hn::Set(d32, 0x40)), rounded);
-  hn::StoreU(hn::DemoteTo(d16, hn::BitCast(di32, result)), d16, reinterpret_cast<uint16_t*>(to));
+  return hn::DemoteTo(BFloat16Tag(), hn::BitCast(di32, result));
 }
 
-// `count` elements (less than a vector) through a full one in a buffer, so that nothing beyond them
-// is touched and the arithmetic is that of a full vector.
-template <typename T, typename Body>
-HWY_INLINE Vector LoadThroughBuffer(const T* from, size_t count, Body load) {
-  HWY_ALIGN T buffer[hn::MaxLanes(VectorTag())] = {};
+// Less than a vector, without touching what lies beyond; the other lanes are 0.
+template <class D, typename T = hn::TFromD<D>>
+HWY_INLINE hn::Vec<D> LoadPart(D d, const T* from, size_t count) {
+#if HWY_MEM_OPS_MIGHT_FAULT
+  HWY_ALIGN T buffer[hn::MaxLanes(d)] = {};
   std::memcpy(buffer, from, count * sizeof(T));
-  return load(static_cast<const T*>(buffer));
+  return hn::Load(d, buffer);
+#else
+  return hn::MaskedLoad(hn::FirstN(d, count), d, from);
+#endif
+}
+
+template <class D, typename T = hn::TFromD<D>>
+HWY_INLINE void StorePart(D d, hn::Vec<D> v, T* to, size_t count) {
+#if HWY_MEM_OPS_MIGHT_FAULT
+  HWY_ALIGN T buffer[hn::MaxLanes(d)];
+  hn::Store(v, d, buffer);
+  std::memcpy(to, buffer, count * sizeof(T));
+#else
+  hn::BlendedStore(v, hn::FirstN(d, count), d, to);
+#endif
 }
 
 // One row of an element input or of an output.
 class RowPointer {
  public:
-  RowPointer() = default;
   RowPointer(const PointwiseSlot& slot, int64_t r)
       : wide_(slot.dtype == DType::kFloat32),
         data_(static_cast<char*>(slot.data) + r * slot.row_stride * (wide_ ? 4 : 2)) {}
 
   // Elements j to j + count, where count is at most a vector; the other lanes are 0.
   HWY_INLINE Vector Load(VectorTag d, int64_t j, size_t count) const {
-    if (HWY_LIKELY(count == hn::Lanes(d))) {
-      return wide_ ? hn::LoadU(d, Wide() + j) : WidenBFloat16(d, Narrow() + j);
-    }
-    return LoadPart(d, j, count);
+    if (HWY_UNLIKELY(count < hn::Lanes(d))) return Part(d, j, count);
+    if (HWY_LIKELY(wide_)) return hn::LoadU(d, Wide() + j);
+    return WidenBFloat16(d, hn::LoadU(BFloat16Tag(), Narrow() + j));
   }
 
   HWY_INLINE void Store(VectorTag d, Vector v, int64_t j, size_t count) const {
-    if (HWY_LIKELY(count == hn::Lanes(d))) {
-      if (wide_) {
-        hn::StoreU(v, d, Wide() + j);
-      } else {
-        NarrowToBFloat16(v, Narrow() + j);
-      }
-      return;
-    }
-    StorePart(d, v, j, count);
+    if (HWY_UNLIKELY(count < hn::Lanes(d))) return StorePartly(d, v, j, count);
+    if (HWY_LIKELY(wide_)) return hn::StoreU(v, d, Wide() + j);
+    hn::StoreU(NarrowToBFloat16(v), BFloat16Tag(), Narrow() + j);
   }
 
  private:
   float* Wide() const { return reinterpret_cast<float*>(data_); }
-  BFloat16* Narrow() const { return reinterpret_cast<BFloat16*>(data_); }
+  uint16_t* Narrow() const { return reinterpret_cast<uint16_t*>(data_); }
 
-  // The parts stay out of line: the loop's body is large already, and they run once a row.
-  HWY_NOINLINE Vector LoadPart(VectorTag d, int64_t j, size_t count) const {
-    if (wide_) {
-#if HWY_MEM_OPS_MIGHT_FAULT
-      return LoadThroughBuffer(Wide() + j, count,
-                               [d](const float* from) { return hn::Load(d, from); });
-#else
-      return hn::MaskedLoad(hn::FirstN(d, count), d, Wide() + j);
-#endif
-    }
-    return LoadThroughBuffer(Narrow() + j, count,
-                             [d](const BFloat16* from) { return WidenBFloat16(d, from); });
+  // Out of line: the loop's body is large already, and these run once a row.
+  HWY_NOINLINE Vector Part(VectorTag d, int64_t j, size_t count) const {
+    if (wide_) return LoadPart(d, Wide() + j, count);
+    return WidenBFloat16(d, LoadPart(BFloat16Tag(), Narrow() + j, count));
   }
 
-  HWY_NOINLINE void StorePart(VectorTag d, Vector v, int64_t j, size_t count) const {
-    if (wide_) {
-#if HWY_MEM_OPS_MIGHT_FAULT
-      HWY_ALIGN float buffer[hn::MaxLanes(VectorTag())];
-      hn::Store(v, d, buffer);
-      std::memcpy(Wide() + j, buffer, count * sizeof(float));
-#else
-      hn::BlendedStore(v, hn::FirstN(d, count), d, Wide() + j);
-#endif
-      return;
-    }
-    HWY_ALIGN BFloat16 buffer[hn::MaxLanes(VectorTag())];
-    NarrowToBFloat16(v, buffer);
-    std::memcpy(static_cast<void*>(Narrow() + j), buffer, count * sizeof(BFloat16));
+  HWY_NOINLINE void StorePartly(VectorTag d, Vector v, int64_t j, size_t count) const {
+    if (wide_) return StorePart(d, v, Wide() + j, count);
+    StorePart(BFloat16Tag(), NarrowToBFloat16(v), Narrow() + j, count);
   }
 
-  bool wide_ = true;
-  char* data_ = nullptr;
+  bool wide_;
+  char* data_;
 };
 
 // The element at an offset, for columns, scalars.
