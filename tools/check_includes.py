@@ -34,10 +34,14 @@ MAY_INCLUDE = {
 
 # Backend -> its vendors' headers.
 VENDOR_HEADERS = {
-    "cpu": r"(hwy/.*|[a-z]*intrin\.h|arm_neon\.h|cblas\.h|dnnl.*|oneapi/dnnl/.*|libxsmm.*|cpuid\.h)",
+    "cpu": r"([a-z]*intrin\.h|arm_neon\.h|cblas\.h|dnnl.*|oneapi/dnnl/.*|libxsmm.*|cpuid\.h)",
     "cuda": r"(cuda.*|cu(blas|dnn|rand|sparse|solver).*|nvrtc.*|nvml\.h|nvtx3/.*|nccl.*|cub/.*|cutlass/.*|cute/.*)",
     "ascend": r"(acl/.*|aclnn.*|hccl.*|kernel_operator\.h)",
 }
+
+# Portable SIMD belongs where kernels are; no vendor's, so the suffix _cpu is not asked for.
+SIMD_HEADERS = r"hwy/.*"
+SIMD_FOLDERS = ["ops", "backend"]
 
 # Folders whose code is the same on every backend, so that it names none.
 BACKEND_BLIND = ["graph", "plan"]
@@ -55,11 +59,11 @@ def is_test(path):
 
 
 def backend_of(path):
-    """The backend a file of src/ belongs to, by its folder, its suffix or its prefix, or None."""
+    """The backend a file of src/ belongs to, by its folder or its suffix, or None."""
     for backend in VENDOR_HEADERS:
         if path.parts[1:3] == ("backend", backend):
             return backend
-        if re.search(rf"(^{backend}_|_{backend}(-inl)?$)", path.stem):
+        if re.search(rf"_{backend}(-inl)?$", path.stem):
             return backend
     return None
 
@@ -72,6 +76,9 @@ def check_include(path, header):
     for backend, pattern in VENDOR_HEADERS.items():
         if re.fullmatch(pattern, header) and own != backend:
             return f"vendor header of {backend} outside backend/{backend}/ and *_{backend}.*"
+
+    if re.fullmatch(SIMD_HEADERS, header) and folder not in SIMD_FOLDERS:
+        return f"SIMD outside {', '.join(SIMD_FOLDERS)}"
 
     target = header.split("/")[0]
     if "/" not in header or target not in MAY_INCLUDE:
