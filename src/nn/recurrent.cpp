@@ -24,8 +24,7 @@ class Stack {
         Value output = result.output;
         if (options_.residual && layer > 0) {
           const int64_t n = output.features();
-          const Value part =
-              reverse_twin || options_.bidirectional ? Slice(x, reverse_twin ? n : 0, n) : x;
+          const Value part = options_.bidirectional ? Slice(x, reverse_twin ? n : 0, n) : x;
           output = output + part;
           last.push_back(InModel(Final(output.Previous())));
         } else {
