@@ -21,8 +21,9 @@ using MicroKernel = void (*)(const uint32_t* a, const uint32_t* b, int64_t panel
                              bool add);
 
 // panels[p][w][c] = column p * width + c of word row w for one w; panels lie panel_stride words
-// apart, the last one is filled with zeros. A word row is one row, or two for bf16 pairs; a null
-// second row counts as zeros.
+// apart, the last one is filled with zeros. Stores whole vectors for each w, in the order of w;
+// what lies behind the panel's columns is garbage that the next w may overwrite. A word row is one
+// row, or two for bf16 pairs; a null second row counts as zeros.
 template <typename T>
 using SpreadRow = void (*)(const T* row, const T* next, int64_t columns, uint32_t* panels,
                            int64_t panel_stride);
@@ -35,16 +36,17 @@ enum class WordKind {
 inline constexpr int kWordKinds = 3;
 
 inline constexpr int kMaxRows = 14;   // of any micro-kernel
-inline constexpr int kMaxPanels = 4;  // of any micro-kernel
+inline constexpr int kMaxPanels = 2;  // of any micro-kernel
 inline constexpr int kMaxPanelColumns = 32;
+inline constexpr int kMaxOverrun = 16;  // words that may be stored behind an operand
 
 struct MatMulKernels {
   WordKind words;
   int rows;            // most rows of a micro-kernel
   int panel_columns;   // P
   int transpose_rows;  // most rows of a call of transpose, and the words it stores at a time
-  // [rows - 1][log2 of panels]; null where the registers do not suffice. One panel always exists.
-  MicroKernel micro[kMaxRows][3];
+  // [rows - 1][panels - 1]; two panels are null where the registers do not suffice.
+  MicroKernel micro[kMaxRows][kMaxPanels];
   // to[w * stride + i] = rows[i][w]. Stores transpose_rows words for each w, in the order of w;
   // what lies behind the given rows is garbage that the next w may overwrite.
   void (*transpose)(const uint32_t* const* rows, int row_count, int64_t words, uint32_t* to,

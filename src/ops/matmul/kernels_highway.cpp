@@ -109,28 +109,35 @@ void AddTo(const T* HWY_RESTRICT from, int64_t count, float* HWY_RESTRICT sums) 
   for (int64_t i = 0; i < count; ++i) sums[i] += std::bit_cast<float>(Bits(from[i]));
 }
 
-template <WordKind kKind, int kWidth, typename T>
+// A panel's words of one w: whole vectors, so that odd widths cost no more.
+template <int kWidth>
+constexpr int kStored =
+    (kWidth + Float32Simd::kLanes - 1) / Float32Simd::kLanes* Float32Simd::kLanes;
+
+template <WordKind kKind, int kCount, typename T>
 HWY_INLINE void SpreadPanel(const T* HWY_RESTRICT row, const T* HWY_RESTRICT next,
                             uint32_t* HWY_RESTRICT to) {
-  for (int c = 0; c < kWidth; ++c) to[c] = MakeWord<kKind>(row[c], next[c]);
+  for (int c = 0; c < kCount; ++c) to[c] = MakeWord<kKind>(row[c], next[c]);
 }
 
 template <WordKind kKind, int kWidth, typename T>
 void Spread(const T* row, const T* next, int64_t columns, uint32_t* panels, int64_t panel_stride) {
-  static constexpr T kZeros[kWidth] = {};
+  constexpr int kCount = kStored<kWidth>;
+  static constexpr T kZeros[kCount] = {};
   const bool single = next == nullptr;
   int64_t c = 0;
-  for (; c + kWidth <= columns; c += kWidth, panels += panel_stride) {
-    SpreadPanel<kKind, kWidth>(row + c, single ? kZeros : next + c, panels);
+  for (; c + kCount <= columns; c += kWidth, panels += panel_stride) {
+    SpreadPanel<kKind, kCount>(row + c, single ? kZeros : next + c, panels);
   }
-  if (c == columns) return;
-  T last[kWidth] = {};
-  T last_next[kWidth] = {};
-  for (int64_t i = 0; i < columns - c; ++i) {
-    last[i] = row[c + i];
-    if (!single) last_next[i] = next[c + i];
+  for (; c < columns; c += kWidth, panels += panel_stride) {
+    T last[kCount] = {};
+    T last_next[kCount] = {};
+    for (int64_t i = 0; i < columns - c && i < kWidth; ++i) {
+      last[i] = row[c + i];
+      if (!single) last_next[i] = next[c + i];
+    }
+    SpreadPanel<kKind, kCount>(last, last_next, panels);
   }
-  SpreadPanel<kKind, kWidth>(last, last_next, panels);
 }
 
 #if HWY_TARGET == HWY_SCALAR

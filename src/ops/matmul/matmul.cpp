@@ -96,7 +96,6 @@ struct Product {
 // As many panels at once as few rows allow.
 int64_t PanelsAtOnce(const MatMulKernels& kernels, int rows, int64_t left) {
   const MicroKernel* micro = kernels.micro[rows - 1];
-  if (left >= 4 && micro[2] != nullptr) return 4;
   return left >= 2 && micro[1] != nullptr ? 2 : 1;
 }
 
@@ -130,7 +129,7 @@ void MultiplyBlock(const Product& p, const Groups& groups, int64_t first, int64_
       for (int64_t g = first; g < last; ++g) {
         const int64_t from = groups.Begin(g) - row;
         const int size = groups.Size(g);
-        p.kernels.micro[size - 1][count / 2](
+        p.kernels.micro[size - 1][count - 1](
             left + from * p.words + w * size, right + w * width, panel_stride, block,
             result.data() + from * result.stride(), result.stride(), w == 0 ? bias : nullptr,
             w > 0 || p.accumulate);
@@ -147,7 +146,7 @@ void MultiplyHead(const Product& p, const ConstRows& x, int64_t m, int64_t k) {
   const int64_t fitting = kMaxLeftWords / std::max<int64_t>(1, p.kernels.rows * p.words);
   const int64_t groups_at_once = std::clamp<int64_t>(fitting, 1, kMaxGroups);
   const int64_t most_rows = std::min(m, groups_at_once * p.kernels.rows);
-  uint32_t* left = buffer.Reserve(most_rows * p.words + p.kernels.transpose_rows);
+  uint32_t* left = buffer.Reserve(most_rows * p.words + kMaxOverrun);
   for (int64_t first = 0; first < groups.count; first += groups_at_once) {
     const int64_t last = std::min(first + groups_at_once, groups.count);
     uint32_t* to = left;

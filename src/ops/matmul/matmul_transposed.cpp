@@ -13,6 +13,11 @@ namespace {
 constexpr int64_t kPanelsAtOnce = 16;
 constexpr int64_t kGroupsAtOnce = 12;
 
+// From one group of a's columns to the next.
+int64_t LeftStride(const MatMulKernels& kernels) {
+  return kBlockWords * kernels.rows + kMaxOverrun;
+}
+
 struct Gradient {
   const MatMulKernels& kernels;
   int64_t m;
@@ -28,9 +33,9 @@ void MultiplyBlock(const Gradient& p, const uint32_t* left, const uint32_t* righ
   const int64_t width = p.kernels.panel_columns;
   const MicroKernel micro = p.kernels.micro[height - 1][0];
   alignas(64) float room[kMaxRows * kMaxPanelColumns];
-  for (int64_t j = 0; j < p.n; j += width) {
-    for (int64_t i = 0; i < p.m; i += height) {
-      const uint32_t* a = left + i * kBlockWords;
+  for (int64_t i = 0; i < p.m; i += height) {
+    for (int64_t j = 0; j < p.n; j += width) {
+      const uint32_t* a = left + i / height * LeftStride(p.kernels);
       const uint32_t* b = right + j * kBlockWords;
       float* to = p.dw + i * p.stride + j;
       if (i + height <= p.m && j + width <= p.n) {
@@ -67,7 +72,7 @@ void MatMulTransposed(const ConstRows& a, int64_t m, const ConstRows& b, int64_t
   const int64_t left_columns = kGroupsAtOnce * kernels.rows;
   const int64_t right_columns = kPanelsAtOnce * kernels.panel_columns;
   const int64_t words = WordCount(kernels.words, r);
-  uint32_t* left = left_buffer.Reserve(left_columns * kBlockWords);
+  uint32_t* left = left_buffer.Reserve(kGroupsAtOnce * LeftStride(kernels));
   uint32_t* right = right_buffer.Reserve(right_columns * kBlockWords);
   for (int64_t j = 0; j < n; j += right_columns) {
     const int64_t nc = std::min(right_columns, n - j);
@@ -79,7 +84,7 @@ void MatMulTransposed(const ConstRows& a, int64_t m, const ConstRows& b, int64_t
       for (int64_t i = 0; i < m; i += left_columns) {
         const int64_t mc = std::min(left_columns, m - i);
         SpreadRows(kernels, Side::kLeft, Columns(a, i), r, mc, w, w + block, left,
-                   kBlockWords * kernels.rows);
+                   LeftStride(kernels));
         MultiplyBlock({kernels, mc, nc, dw + i * dw_stride + j, dw_stride}, left, right, block,
                       accumulate || w > 0);
       }

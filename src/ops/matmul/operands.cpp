@@ -29,6 +29,16 @@ const uint32_t* RowWords(const MatMulKernels& kernels, const ConstRows& x, int64
   return room;
 }
 
+// Rows are short pieces far apart, which the CPU does not foresee. Word rows ahead of use:
+constexpr int64_t kFetchAhead = 4;
+
+void FetchRow(const ConstRows& x, int64_t row, int64_t r, int64_t columns, size_t size) {
+  if (row >= r) return;
+  const char* address = static_cast<const char*>(RowAddress(x, row));
+  const int64_t bytes = columns * static_cast<int64_t>(size);
+  for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(address + at);
+}
+
 template <typename T>
 void Spread(SpreadRow<T> spread, WordKind kind, const ConstRows& x, int64_t r, int64_t columns,
             int64_t w_begin, int64_t w_end, int64_t width, uint32_t* panels, int64_t panel_stride) {
@@ -38,6 +48,8 @@ void Spread(SpreadRow<T> spread, WordKind kind, const ConstRows& x, int64_t r, i
     const T* first = static_cast<const T*>(RowAddress(x, row));
     const bool paired = rows_per_word == 2 && row + 1 < r;
     const T* second = paired ? static_cast<const T*>(RowAddress(x, row + 1)) : nullptr;
+    FetchRow(x, row + kFetchAhead * rows_per_word, r, columns, sizeof(T));
+    if (paired) FetchRow(x, row + 1 + kFetchAhead * rows_per_word, r, columns, sizeof(T));
     spread(first, second, columns, panels + (w - w_begin) * width, panel_stride);
   }
 }
