@@ -14,10 +14,19 @@ check() {  # check <name> <command...>
   "$@" || failed+=("$name")
 }
 
+# A checkout can belong to another user than root, who runs it in CI.
+list_files() { git -c safe.directory="$PWD" "$@"; }
 if [ "${1:-}" = "--changed" ]; then
-  mapfile -t files < <({ git diff --name-only --diff-filter=d main; git ls-files --others --exclude-standard; } | sort -u)
+  mapfile -t files < <({
+    list_files diff --name-only --diff-filter=d main
+    list_files ls-files --others --exclude-standard
+  } | sort -u)
 else
-  mapfile -t files < <(git ls-files --cached --others --exclude-standard --deduplicate)
+  mapfile -t files < <(list_files ls-files --cached --others --exclude-standard --deduplicate)
+  if [ ${#files[@]} -eq 0 ]; then
+    echo "[lint] git lists no file in $PWD" >&2
+    exit 1
+  fi
 fi
 select_files() {  # select_files <extended regular expression>: the existing files that match, one a line
   local file
