@@ -1,0 +1,20 @@
+#pragma once
+
+#include "graph/graph.h"
+
+namespace turbolstm {
+
+// Expands the transforms of delayed edges into operators; all other passes, differentiation and
+// execution want graphs without them.
+//
+// Zoneout p (Krueger et al., arXiv 1606.01305) on an edge with source s: one carried value
+//   z(t) = m(t) z(t-1) + (1 - m(t)) s(t),   m(t) ~ Bernoulli(p) in training, p otherwise
+// for all edges with the same s, p and direction; they read z instead of s, with their own delay
+// and initial value, and z begins with the last row of that. Other readers of s, and outputs, still
+// see s itself.
+// Variational dropout p (Gal & Ghahramani, arXiv 1512.05287): the delayed value, initial values
+// included, times one mask a sequence, Bernoulli(1 - p) / (1 - p), shared by all edges with the
+// same s and p. Of an edge that has both, the zoneout comes first.
+void LowerTransforms(Graph* graph);
+
+}  // namespace turbolstm
