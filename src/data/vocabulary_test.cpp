@@ -14,7 +14,9 @@ std::vector<TextSample> Samples() {
 
 TEST(Vocabulary, KeepsTheMostFrequentAndBreaksTiesByBytes) {
   const Vocabulary all = Vocabulary::FromTexts(Samples(), 100);
-  EXPECT_EQ(all.ToText(), "<pad>\n<unk>\na\nb\nc\nd\né\n");
+  EXPECT_EQ(all.ToText(),
+            "<pad>\n<unk>\na\nb\nc\n"
+            "d\né\n");
   EXPECT_EQ(Vocabulary::FromTexts(Samples(), 4).ToText(), "<pad>\n<unk>\na\nb\n");
   EXPECT_EQ(Vocabulary::FromTexts(Samples(), 2).size(), 2);
   EXPECT_EQ(Vocabulary::FromTexts({}, 5).size(), 2);
