@@ -31,17 +31,19 @@ bool SpinUntil(Ready ready, std::chrono::nanoseconds limit) {
   return false;
 }
 
-// Returns once `ready` is true: spins for `spin`, then lets other threads have the core, then naps,
-// so that waiting costs little on a machine with fewer cores than threads.
+// Returns once `ready` is true: spins for `spin`, then lets other threads have the core whenever
+// they want it, then naps. A thread that waits costs others little, and notices the end of a wait
+// of a few milliseconds at once; only a longer one it notices up to a tenth of a millisecond late.
 template <typename Ready>
 void WaitUntil(Ready ready, std::chrono::nanoseconds spin) {
-  constexpr int kYields = 200;
+  constexpr std::chrono::milliseconds kYield(3);
   constexpr std::chrono::microseconds kNap(50);
   if (SpinUntil(ready, spin)) return;
-  for (int i = 0; i < kYields; ++i) {
+  const auto deadline = std::chrono::steady_clock::now() + kYield;
+  do {
     if (ready()) return;
     std::this_thread::yield();
-  }
+  } while (std::chrono::steady_clock::now() < deadline);
   while (!ready()) std::this_thread::sleep_for(kNap);
 }
 

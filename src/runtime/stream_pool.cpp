@@ -11,9 +11,11 @@
 namespace turbolstm {
 namespace {
 
-// Long enough to bridge the gap between two runs of a training step, short enough to be nothing to
-// other programs.
-constexpr std::chrono::microseconds kSpin(50);
+// How long a worker spins before it parks: long enough to bridge the gap between two runs of a
+// training step, short enough to be nothing to other programs.
+constexpr std::chrono::microseconds kSpinBetweenRuns(50);
+// How long a stream that waits for another one keeps its core from others.
+constexpr std::chrono::microseconds kSpinForTask(10);
 
 std::vector<int> AllowedCores() {
   std::vector<int> cores;
@@ -41,7 +43,10 @@ StreamPool::StreamPool(int streams, StreamPoolOptions options) {
   streams_ = std::vector<Stream>(streams);
   const std::vector<int> cores = AllowedCores();
   // With fewer cores than threads, who spins keeps the one that is waited for from running.
-  if (static_cast<size_t>(streams) <= cores.size()) spin_ = kSpin;
+  if (static_cast<size_t>(streams) <= cores.size()) {
+    spin_between_runs_ = kSpinBetweenRuns;
+    spin_for_task_ = kSpinForTask;
+  }
   try {
     for (int stream = 1; stream < streams; ++stream) {
       workers_.push_back(std::make_unique<Worker>());
@@ -93,7 +98,7 @@ void StreamPool::RunJob(const Job& job) {
     if (!program.Steps(stream).empty()) Call(*workers_[stream - 1]);
   }
   if (program.streams() > 0) RunStream(0);
-  WaitUntil([this] { return working_.load(std::memory_order_acquire) == 0; }, spin_);
+  WaitUntil([this] { return working_.load(std::memory_order_acquire) == 0; }, spin_for_task_);
   RethrowFailure();
   busy_.store(false, std::memory_order_release);
 }
@@ -136,7 +141,7 @@ bool StreamPool::AwaitStep(const StreamProgram::Step& step) const {
           return done.load(std::memory_order_acquire) >= wait.count ||
                  stopped_.load(std::memory_order_relaxed);
         },
-        spin_);
+        spin_for_task_);
   }
   return !stopped_.load(std::memory_order_relaxed);
 }
@@ -165,7 +170,7 @@ void StreamPool::Work(Worker& worker, int stream) {
 
 void StreamPool::AwaitCall(Worker& worker, uint32_t calls_seen) {
   const auto called = [&] { return worker.calls.load(std::memory_order_acquire) != calls_seen; };
-  if (SpinUntil(called, spin_)) return;
+  if (SpinUntil(called, spin_between_runs_)) return;
   std::unique_lock lock(worker.mutex);
   worker.parked = true;
   worker.called.wait(lock, called);

@@ -86,7 +86,7 @@ class StreamPool {
 
   std::vector<Stream> streams_;
   std::vector<std::unique_ptr<Worker>> workers_;  // of stream 1 and up
-  std::chrono::nanoseconds spin_{0};
+  std::chrono::nanoseconds spin_between_runs_{0}, spin_for_task_{0};
   Job job_;                           // written while no worker is in a run
   bool closing_ = false;              // likewise
   std::atomic<int> working_{0};       // workers that have not finished this run
