@@ -176,9 +176,12 @@ class Differentiator {
     }
     if (Wants(edge)) {
       const Edge back{.source = gradient, .delay = edge.delay, .adjoint = !edge.adjoint};
-      // It is read against the reader's walk, which need not be that of the source.
-      const bool same_walk = source.direction == reader.direction;
-      Accumulate(edge.source, same_walk ? back : Edge{Apply(Op::kIdentity, {back})});
+      if (source.domain == Domain::kStep && source.direction == reader.direction) {
+        Accumulate(edge.source, back);
+      } else {
+        // Read against the reader's walk by a node of its own, for the source's adjoint does not.
+        Accumulate(edge.source, {Reduced(Apply(Op::kIdentity, {back}), edge.source)});
+      }
     }
     if (WantsInit(edge)) {
       AccumulateInit(edge.init, HistoryNode(Op::kInitGrad, gradient, edge.delay, reader.direction));
@@ -188,7 +191,7 @@ class Differentiator {
   NodeId Widened(NodeId narrow, const Node& like) {
     Node node;
     node.op = Op::kIdentity;
-    node.domain = like.domain;
+    node.domain = Domain::kStep;
     node.direction = direction_;
     node.features = like.features;
     node.inputs = {{narrow}};
