@@ -59,14 +59,21 @@ Value CellScope::State(const std::string& name, int64_t n, int32_t delay, bool z
   state.size = n;
   state.delay = delay;
   state.value = builder_->State(Full(name), n);
+  state.carried = zoneout && place_.zoneout > 0
+                      ? builder_->State(place_.prefix + name + "_carried" + place_.suffix, n)
+                      : state.value;
   if (place_.initial) state.initial = place_.initial(name, delay * n);
-  state.zoneout = zoneout;
   states_.push_back(state);
   return state.value;
 }
 
 Value CellScope::Define(const Value& state, const Value& next) {
   builder_->Define(state, next);
+  const Value carried = StateOf(state).carried;
+  if (carried.id() != state.id()) {
+    const Value keeps = builder_->RandomMask(Domain::kStep, state.features(), place_.zoneout, 1.0);
+    builder_->Define(carried, keeps * Past(state) + (1.0 - keeps) * state);
+  }
   return state;
 }
 
@@ -76,8 +83,7 @@ Value CellScope::Past(const Value& value, int32_t delay) const {
   if (initial.defined() && delay < state.delay) {
     initial = Slice(initial, (state.delay - delay) * state.size, delay * state.size);
   }
-  const Value past = value.Delayed(delay, initial);
-  return state.zoneout && place_.zoneout > 0 ? past.WithZoneout(place_.zoneout) : past;
+  return state.carried.Delayed(delay, initial);
 }
 
 Value CellScope::Recurrent(const Value& state, int32_t delay) const {
@@ -96,8 +102,12 @@ CellResult CellScope::Finish(std::string_view cell, const Value& output) {
   TL_CHECK(clips_ || !options_.clip, "[{}] got a clip, but the cell has none", cell);
   TL_CHECK(couples_ || !options_.coupled_gates,
            "[{}] got coupled gates, but the cell has none to couple", cell);
-  for (CellState& state : states_) state.final = Final(Past(state.value, state.delay));
-  return {output, std::move(states_), std::move(parameters_)};
+  Value carried = output;
+  for (CellState& state : states_) {
+    state.final = Final(Past(state.value, state.delay));
+    if (state.value.id() == output.id()) carried = state.carried;
+  }
+  return {carried, std::move(states_), std::move(parameters_)};
 }
 
 const CellState& CellScope::StateOf(const Value& value) const {

@@ -30,22 +30,25 @@ struct CellPlace {
   // The initial value of a state: Batch or Static [delay * n], oldest first, or undefined for
   // zeros. Not set: zeros.
   std::function<Value(const std::string& state, int64_t n)> initial;
-  float zoneout = 0;            // on the carried states
-  float recurrent_dropout = 0;  // variational, on h where it enters matrix products
+  // Krueger et al. 2017: the probability that an element of a carried state keeps its previous
+  // value in training; otherwise both are mixed in this proportion.
+  double zoneout = 0;
+  // Gal and Ghahramani 2016: one mask a sequence on h where it enters matrix products.
+  float recurrent_dropout = 0;
 };
 
 struct CellState {
   std::string name;   // "h", "c"
   int64_t size = 0;   // n
   int32_t delay = 1;  // how many past values are carried
-  Value value;        // Step [n]
+  Value value;        // Step [n], as the equations define it
+  Value carried;      // Step [n], what the next step reads: other than value under zoneout
   Value initial;      // Batch or Static [delay * n]; undefined: zeros
-  Value final;        // Batch [delay * n], oldest first
-  bool zoneout = true;
+  Value final;        // Batch [delay * n], oldest first: the last carried values
 };
 
 struct CellResult {
-  Value output;  // Step: [H], or [P] after a projection
+  Value output;  // Step: [H], or [P] after a projection; as carried
   std::vector<CellState> states;
   std::vector<ParameterSpec> parameters;
 };

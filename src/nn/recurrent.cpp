@@ -70,7 +70,7 @@ class Stack {
     CellPlace place;
     place.prefix = prefix_;
     place.suffix = suffix;
-    place.zoneout = static_cast<float>(options_.zoneout);
+    place.zoneout = options_.zoneout;
     place.recurrent_dropout = static_cast<float>(options_.recurrent_dropout);
     place.initial = [&](const std::string& state, int64_t n) {
       return Initial(StateName(state, "_0", suffix), n);
@@ -109,7 +109,7 @@ class Stack {
   // The newest value of the state that the cell puts out.
   Value LastOf(const CellResult& result) {
     for (const CellState& state : result.states) {
-      if (state.value.id() != result.output.id()) continue;
+      if (state.carried.id() != result.output.id()) continue;
       const Value final = InModel(state.final);
       return state.delay == 1 ? final : Slice(final, (state.delay - 1) * state.size, state.size);
     }

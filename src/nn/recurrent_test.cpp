@@ -2,11 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
 #include "graph/analysis.h"
 #include "graph/interpreter.h"
+#include "graph/passes/lower_transforms.h"
 #include "nn/layers.h"
 #include "testing/gradient_check.h"
 #include "testing/random_bindings.h"
@@ -333,6 +335,81 @@ TEST_F(RecurrentDropout, ProbabilityOneShowsZerosToTheNextLayer) {
   const Bindings bindings = BindingsFor(model, 1, false);
   const Array zeros{{6, 3, kH}, std::vector<double>(6 * 3 * kH, 0.0)};
   ExpectNear(Run(1, true).at("y"), RunLayer(options, 1, zeros, bindings));
+}
+
+// With zoneout and variational dropout, ready to be interpreted.
+struct Regularised {
+  explicit Regularised(const RecurrentOptions& options) {
+    Build(model, options);
+    LowerTransforms(&model.graph());
+    bindings = BindingsFor(model, 1, false);
+    bindings.training = true;
+  }
+  std::map<std::string, Array> Run() const { return Interpret(model.graph(), bindings); }
+
+  Model model;
+  Bindings bindings;
+};
+
+TEST(Zoneout, OutputsKeepTheirElementsWithItsProbability) {
+  RecurrentOptions options = Options(1);
+  options.zoneout = 0.4;
+  Regularised r(options);
+  r.bindings.steps = 300;
+  r.bindings.values["x"] = {{300, 3, kI}, {}};
+  for (int i = 0; i < 300 * 3 * kI; ++i) r.bindings.values["x"].data.push_back(std::sin(i));
+  const std::map<std::string, Array> got = r.Run();
+  const std::vector<double>& y = got.at("y").data;
+  int64_t kept = 0;
+  for (size_t i = 3 * kH; i < y.size(); ++i) kept += y[i] == y[i - 3 * kH];
+  EXPECT_NEAR(static_cast<double>(kept) / static_cast<double>(y.size()), 0.4, 0.03);
+  EXPECT_EQ(got.at("last").data, std::vector<double>(y.end() - 3 * kH, y.end()));
+  EXPECT_EQ(got.at("rnn.h_n_l0").data, got.at("last").data);
+}
+
+TEST(Zoneout, ProbabilityOneNeverLeavesTheInitialState) {
+  RecurrentOptions options = Options(1);
+  options.zoneout = 1;
+  options.initial = InitialState::kGiven;
+  const Regularised r(options);
+  const std::map<std::string, Array> got = r.Run();
+  ExpectNear(got.at("rnn.h_n_l0"), r.bindings.values.at("rnn.h_0_l0"));
+  ExpectNear(got.at("rnn.c_n_l0"), r.bindings.values.at("rnn.c_0_l0"));
+}
+
+TEST(RecurrentVariationalDropout, ProbabilityOneCutsTheProducts) {
+  RecurrentOptions options = Options(1);
+  options.initial = InitialState::kGiven;
+  options.recurrent_dropout = 1;
+  const Regularised dropped(options);
+  options.recurrent_dropout = 0;
+  Regularised cut(options);
+  std::ranges::fill(cut.bindings.values.at("rnn.weight_hh_l0").data, 0.0);
+  ExpectNear(dropped.Run().at("y"), cut.Run().at("y"));
+}
+
+TEST(RecurrentVariationalDropout, ActsInTrainingOnly) {
+  RecurrentOptions options = Options(2);
+  options.recurrent_dropout = 0.5;
+  Regularised dropped(options);
+  options.recurrent_dropout = 0;
+  Regularised plain(options);
+  EXPECT_NE(dropped.Run().at("y"), plain.Run().at("y"));
+  dropped.bindings.training = false;
+  ExpectNear(dropped.Run().at("y"), plain.Run().at("y"));
+}
+
+TEST(RecurrentRegularisation, HasGradientsForEveryCell) {
+  for (const Cell& cell : AllCells()) {
+    RecurrentOptions options = Options(1);
+    options.cell = cell.name;
+    options.size.projection = cell.projects ? 3 : 0;
+    options.bidirectional = true;
+    options.zoneout = 0.3;
+    options.recurrent_dropout = 0.3;
+    const Regularised r(options);
+    EXPECT_EQ(CheckGradients(r.model.graph(), r.bindings, 1), "") << cell.name;
+  }
 }
 
 }  // namespace
