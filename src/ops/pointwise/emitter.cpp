@@ -2,6 +2,8 @@
 
 #include <cctype>
 #include <cmath>
+#include <filesystem>
+#include <fstream>
 #include <iterator>
 #include <set>
 #include <vector>
@@ -243,6 +245,14 @@ std::string EmitPointwiseSource(std::span<const NamedPointwiseProgram> programs,
   }
   source += fmt::format(fmt::runtime(kTail), register_function, programs.size(), table, texts);
   return source;
+}
+
+void WritePointwiseSource(const std::string& path, std::span<const NamedPointwiseProgram> programs,
+                          std::string_view register_function) {
+  const std::string file = std::filesystem::path(path).filename().string();
+  std::ofstream out(path);
+  out << EmitPointwiseSource(programs, register_function, file) << std::flush;
+  TL_CHECK(out.good(), "[emit pointwise] cannot write {}", path);
 }
 
 }  // namespace turbolstm

@@ -2,8 +2,6 @@
 
 #include <cstdio>
 #include <exception>
-#include <filesystem>
-#include <fstream>
 #include <vector>
 
 #include "base/error.h"
@@ -18,10 +16,7 @@ int main(int argc, char** argv) {
     for (const SampleProgram& sample : AheadOfTimeSamples()) {
       programs.push_back({fmt::format("Sample{}", programs.size()), sample.program});
     }
-    const std::string file = std::filesystem::path(argv[1]).filename().string();
-    std::ofstream out(argv[1]);
-    out << EmitPointwiseSource(programs, "RegisterSampleKernels", file) << std::flush;
-    TL_CHECK(out.good(), "[emit_samples] cannot write {}", argv[1]);
+    WritePointwiseSource(argv[1], programs, "RegisterSampleKernels");
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 1;
