@@ -38,12 +38,12 @@ void RunStep(const Step& step, const float* const* registers, float* to, size_t 
   const float* c = registers[step.c];
   for (size_t i = 0; i < count; i += hn::Lanes(d)) {
     if constexpr (OperandCount(op) == 1) {
-      hn::StoreU(Apply<op>(d, hn::LoadU(d, a + i)), d, to + i);
+      hn::Store(Apply<op>(d, hn::LoadU(d, a + i)), d, to + i);
     } else if constexpr (OperandCount(op) == 2) {
-      hn::StoreU(Apply<op>(d, hn::LoadU(d, a + i), hn::LoadU(d, b + i)), d, to + i);
+      hn::Store(Apply<op>(d, hn::LoadU(d, a + i), hn::LoadU(d, b + i)), d, to + i);
     } else {
-      hn::StoreU(Apply<op>(d, hn::LoadU(d, a + i), hn::LoadU(d, b + i), hn::LoadU(d, c + i)), d,
-                 to + i);
+      hn::Store(Apply<op>(d, hn::LoadU(d, a + i), hn::LoadU(d, b + i), hn::LoadU(d, c + i)), d,
+                to + i);
     }
   }
 }
@@ -98,7 +98,7 @@ class TileRunner {
         rows_(std::clamp<int64_t>(kTile / width_, 1, args.rows)),
         scratch_(scratch),
         registers_(code.register_count) {
-    for (int32_t i = 0; i < code.register_count; ++i) registers_[i] = Scratch(i);
+    for (int32_t i = 0; i < code.register_count; ++i) registers_[i] = scratch + i * kTile;
   }
 
   void Run() {
@@ -112,28 +112,13 @@ class TileRunner {
   }
 
  private:
-  float* Scratch(int64_t index) const { return scratch_ + index * kTile; }
+  float* Scratch(size_t index) { return scratch_ + static_cast<int64_t>(index) * kTile; }
 
-  // Whole vectors of one row of floats can be read and written where they lie.
-  static bool FitsInPlace(const PointwiseSlot& slot, const Tile& tile) {
+  // Whole vectors of one row of floats can be read where they lie.
+  bool ReadsInPlace(size_t input, const Tile& tile) const {
     const auto lanes = static_cast<int64_t>(hn::Lanes(VectorTag()));
-    return tile.rows == 1 && tile.width % lanes == 0 && slot.dtype == DType::kFloat32;
-  }
-
-  static float* InPlace(const PointwiseSlot& slot, const Tile& tile) {
-    return static_cast<float*>(slot.data) + tile.r * slot.row_stride + tile.j;
-  }
-
-  // An output on the memory of an input is written at the end, as the input may be read till then.
-  bool LiesOnInput(const PointwiseSlot& output) const {
-    for (size_t i = 0; i < code_.inputs.size(); ++i) {
-      if (args_.inputs[i].data == output.data) return true;
-    }
-    return false;
-  }
-
-  bool IsResult(int32_t index) const {
-    return index >= static_cast<int32_t>(code_.inputs.size() + code_.constants.size());
+    return tile.rows == 1 && tile.width % lanes == 0 && !code_.input_is_output[input] &&
+           args_.inputs[input].dtype == DType::kFloat32;
   }
 
   void FillUniform() {
@@ -148,8 +133,8 @@ class TileRunner {
 
   void BindElements(size_t input, const Tile& tile) {
     const PointwiseSlot& slot = args_.inputs[input];
-    if (FitsInPlace(slot, tile) && !code_.input_is_output[input]) {
-      registers_[input] = InPlace(slot, tile);
+    if (ReadsInPlace(input, tile)) {
+      registers_[input] = static_cast<float*>(slot.data) + tile.r * slot.row_stride + tile.j;
       return;
     }
     registers_[input] = Scratch(input);
@@ -174,23 +159,6 @@ class TileRunner {
     }
   }
 
-  void BindOutput(size_t output, const Tile& tile) {
-    const PointwiseSlot& slot = args_.outputs[output];
-    const int32_t index = code_.outputs[output];
-    if (!IsResult(index)) return;
-    const bool in_place = FitsInPlace(slot, tile) && !LiesOnInput(slot);
-    registers_[index] = in_place ? InPlace(slot, tile) : Scratch(index);
-  }
-
-  void StoreOutput(size_t output, const Tile& tile) {
-    const PointwiseSlot& slot = args_.outputs[output];
-    const float* from = registers_[code_.outputs[output]];
-    if (FitsInPlace(slot, tile) && from == InPlace(slot, tile)) return;
-    for (int64_t k = 0; k < tile.rows; ++k) {
-      CopyOut(from + k * tile.width, slot, tile.r + k, tile.j, tile.width);
-    }
-  }
-
   void RunTile(const Tile& tile) {
     static constexpr auto kTable = StepTable(std::make_integer_sequence<int, kPointwiseOpCount>());
     for (size_t i = 0; i < code_.inputs.size(); ++i) {
@@ -201,9 +169,14 @@ class TileRunner {
     const size_t count =
         hwy::RoundUpTo(static_cast<size_t>(tile.rows * tile.width), hn::Lanes(VectorTag()));
     for (const Step& step : code_.steps) {
-      kTable[static_cast<size_t>(step.op)](step, registers_.data(), registers_[step.to], count);
+      kTable[static_cast<size_t>(step.op)](step, registers_.data(), Scratch(step.to), count);
     }
-    for (size_t i = 0; i < code_.outputs.size(); ++i) StoreOutput(i, tile);
+    for (size_t i = 0; i < code_.outputs.size(); ++i) {
+      const float* from = registers_[code_.outputs[i]];
+      for (int64_t k = 0; k < tile.rows; ++k) {
+        CopyOut(from + k * tile.width, args_.outputs[i], tile.r + k, tile.j, tile.width);
+      }
+    }
   }
 
   const PointwiseTileCode& code_;

@@ -43,14 +43,10 @@ PointwiseTileCode::PointwiseTileCode(const PointwiseProgram& program)
       const bool dies = last[value] == static_cast<int32_t>(i) && value >= program.FirstResult();
       if (dies && !seen) free.push_back(place[value]);
     }
+    if (free.empty()) free.push_back(register_count++);
+    step.to = free.back();
+    free.pop_back();
     const int32_t result = program.FirstResult() + static_cast<int32_t>(i);
-    const bool is_output = last[result] == static_cast<int32_t>(program.code.size());
-    if (is_output || free.empty()) {
-      step.to = register_count++;
-    } else {
-      step.to = free.back();
-      free.pop_back();
-    }
     place[result] = step.to;
     if (last[result] < 0) free.push_back(step.to);
     steps.push_back(step);

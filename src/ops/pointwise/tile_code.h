@@ -8,8 +8,7 @@
 namespace turbolstm {
 
 // A program with its values assigned to tile registers: arrays of kTile floats that stay in the
-// first-level cache. Inputs have the first registers, constants the next. Results that are outputs
-// have one each, so that it can stand for the output's own memory; other results share the rest,
+// first-level cache. Inputs have the first registers, constants the next; results share the rest,
 // each free again after its last use.
 class PointwiseTileCode {
  public:
