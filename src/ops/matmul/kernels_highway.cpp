@@ -7,6 +7,7 @@
 
 #include <bit>
 #include <cstdint>
+#include <cstring>
 
 #include "base/bfloat16.h"
 #include "ops/cpu_target.h"
@@ -19,44 +20,59 @@ namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
+#if HWY_TARGET == HWY_SCALAR
+
+// The compiler's own 128-bit vectors, which every CPU has: this Highway has no SSE2.
+struct Float32Simd {
+  using Vec = float __attribute__((vector_size(16)));
+  static constexpr int kLanes = 4;
+  static constexpr int kRegisters = 16;
+  static constexpr int kRows = 6;
+
+  static HWY_INLINE Vec Zero() { return Vec{}; }
+  static HWY_INLINE Vec Load(const void* from) {
+    Vec value;
+    std::memcpy(&value, from, sizeof(value));
+    return value;
+  }
+  static HWY_INLINE void Store(Vec value, float* to) { std::memcpy(to, &value, sizeof(value)); }
+  static HWY_INLINE Vec Add(Vec x, Vec y) { return x + y; }
+  static HWY_INLINE Vec LoadWords(const uint32_t* from) { return Load(from); }
+  static HWY_INLINE Vec BroadcastWord(const uint32_t* from) {
+    const float value = std::bit_cast<float>(*from);
+    return Vec{value, value, value, value};
+  }
+  static HWY_INLINE Vec MulAdd(Vec x, Vec y, Vec sum) { return x * y + sum; }
+};
+
+#else
+
 struct Float32Simd {
   using Tag = hn::ScalableTag<float>;
   using Vec = hn::Vec<Tag>;
   static constexpr int kLanes = static_cast<int>(hn::MaxLanes(Tag()));
-#if HWY_ARCH_X86 && HWY_TARGET != HWY_AVX3
-  static constexpr int kRegisters = 16;
-#else
-  static constexpr int kRegisters = 32;
-#endif
+  static constexpr int kRegisters = HWY_TARGET == HWY_AVX2 ? 16 : 32;
   // Rows of the largest kernel: two sums each besides two vectors of B and a broadcast, and no more
   // than transpose stores at a time.
   static constexpr int kMostRows = kRegisters == 16 ? 6 : kMaxRows;
-  static constexpr int kRows = kLanes < 4 || kLanes > kMostRows ? kMostRows : kLanes;
+  static constexpr int kRows = kLanes > kMostRows ? kMostRows : kLanes;
 
-  static constexpr int kPanelColumns = 2 * kLanes;
-
-  static HWY_INLINE Vec Zero() {
-    return hn::Zero(Tag());
-  }
-  static HWY_INLINE Vec Load(const float* from) {
-    return hn::LoadU(Tag(), from);
-  }
-  static HWY_INLINE void Store(Vec value, float* to) {
-    hn::StoreU(value, Tag(), to);
-  }
-  static HWY_INLINE Vec Add(Vec x, Vec y) {
-    return hn::Add(x, y);
-  }
+  static HWY_INLINE Vec Zero() { return hn::Zero(Tag()); }
+  static HWY_INLINE Vec Load(const float* from) { return hn::LoadU(Tag(), from); }
+  static HWY_INLINE void Store(Vec value, float* to) { hn::StoreU(value, Tag(), to); }
+  static HWY_INLINE Vec Add(Vec x, Vec y) { return hn::Add(x, y); }
   static HWY_INLINE Vec LoadWords(const uint32_t* from) {
     return hn::LoadU(Tag(), reinterpret_cast<const float*>(from));
   }
   static HWY_INLINE Vec BroadcastWord(const uint32_t* from) {
-    return hn::Set(Tag(), *reinterpret_cast<const float*>(from));
+    return hn::Set(Tag(), std::bit_cast<float>(*from));
   }
-  static HWY_INLINE Vec MulAdd(Vec x, Vec y, Vec sum) {
-    return hn::MulAdd(x, y, sum);
-  }
+  static HWY_INLINE Vec MulAdd(Vec x, Vec y, Vec sum) { return hn::MulAdd(x, y, sum); }
 };
+
+#endif  // HWY_TARGET == HWY_SCALAR
+
+constexpr int kRightWidth = 2 * Float32Simd::kLanes;
 
 #include "ops/matmul/micro_kernel-inl.h"
 
@@ -202,7 +218,7 @@ MatMulKernels MakeKernels() {
   MatMulKernels kernels = {};
   kernels.words = kKind;
   kernels.rows = Float32Simd::kRows;
-  kernels.panel_columns = Float32Simd::kPanelColumns;
+  kernels.panel_columns = kRightWidth;
   kernels.transpose_rows = kTransposeRows;
   AddMicroKernels<Float32Simd, Float32Simd::kRows>(&kernels);
   kernels.transpose = &Transpose;
@@ -212,8 +228,8 @@ MatMulKernels MakeKernels() {
   kernels.widen = &Widen;
   kernels.add_float = &AddTo<float>;
   kernels.add_bfloat16 = &AddTo<BFloat16>;
-  kernels.spread_float_right = &Spread<kKind, Float32Simd::kPanelColumns, float>;
-  kernels.spread_bfloat16_right = &Spread<kKind, Float32Simd::kPanelColumns, BFloat16>;
+  kernels.spread_float_right = &Spread<kKind, kRightWidth, float>;
+  kernels.spread_bfloat16_right = &Spread<kKind, kRightWidth, BFloat16>;
   kernels.spread_float_left = &Spread<kKind, Float32Simd::kRows, float>;
   kernels.spread_bfloat16_left = &Spread<kKind, Float32Simd::kRows, BFloat16>;
   return kernels;

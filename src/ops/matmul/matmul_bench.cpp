@@ -47,6 +47,8 @@ void Shapes(benchmark::internal::Benchmark* benchmark) {
     for (int64_t m : {1, 32}) benchmark->Args({m, 4 * h, h});                // its backward
   }
   benchmark->Args({20, 650, 2600});
+  benchmark->Args({256, 64, 256});
+  benchmark->Args({9344, 32, 256});
   benchmark->Args({3200, 128, 512});  // all steps of time at once
   benchmark->Args({3200, 512, 2048});
   benchmark->Args({3200, 2048, 512});
@@ -56,6 +58,8 @@ void Shapes(benchmark::internal::Benchmark* benchmark) {
 // dw [M, N] over R rows: [M, R, N]
 void GradientShapes(benchmark::internal::Benchmark* benchmark) {
   benchmark->ArgNames({"M", "R", "N"});
+  benchmark->Args({256, 9344, 32});
+  benchmark->Args({256, 9344, 64});
   benchmark->Args({512, 3200, 128});
   benchmark->Args({1024, 3200, 256});
   benchmark->Args({2048, 3200, 512});

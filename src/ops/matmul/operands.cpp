@@ -9,6 +9,7 @@ namespace {
 
 // Most rows that a transpose takes at a time.
 constexpr int kMaxTransposeRows = 16;
+constexpr int64_t kPanelsAtOnce = 8;
 
 // x's columns [begin, begin + count) of one row as words: where they are if they are words already,
 // else converted into `room`.
@@ -89,12 +90,20 @@ void SpreadRows(const MatMulKernels& kernels, Side side, const ConstRows& x, int
                 int64_t panel_stride) {
   const bool left = side == Side::kLeft;
   const int64_t width = left ? kernels.rows : kernels.panel_columns;
-  if (x.dtype == DType::kFloat32) {
-    Spread(left ? kernels.spread_float_left : kernels.spread_float_right, kernels.words, x, r,
-           columns, w_begin, w_end, width, panels, panel_stride);
-  } else {
-    Spread(left ? kernels.spread_bfloat16_left : kernels.spread_bfloat16_right, kernels.words, x, r,
-           columns, w_begin, w_end, width, panels, panel_stride);
+  // Panels of the right operand lie powers of two apart: more of them at a time than the
+  // first-level cache has ways would drive each other out.
+  const int64_t chunk = left ? std::max<int64_t>(columns, 1) : kPanelsAtOnce * width;
+  for (int64_t c = 0; c < columns; c += chunk, panels += kPanelsAtOnce * panel_stride) {
+    ConstRows part = x;
+    part.offset += c;
+    const int64_t count = std::min(chunk, columns - c);
+    if (x.dtype == DType::kFloat32) {
+      Spread(left ? kernels.spread_float_left : kernels.spread_float_right, kernels.words, part, r,
+             count, w_begin, w_end, width, panels, panel_stride);
+    } else {
+      Spread(left ? kernels.spread_bfloat16_left : kernels.spread_bfloat16_right, kernels.words,
+             part, r, count, w_begin, w_end, width, panels, panel_stride);
+    }
   }
 }
 
