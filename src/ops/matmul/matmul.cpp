@@ -13,6 +13,9 @@ namespace {
 // while that is in the first-level cache. Its words are to stay in the second-level cache.
 constexpr int64_t kMaxGroups = 8;
 constexpr int64_t kMaxLeftWords = int64_t{1} << 16;
+// A right operand that fits the first-level cache meets one group at a time: rows of y are then
+// written from end to end.
+constexpr int64_t kSmallRightWords = int64_t{1} << 13;
 constexpr int64_t kMaxTile = kMaxGroups * kMaxRows * kMaxPanelColumns;
 
 // Rows dealt out to groups as evenly as possible.
@@ -144,7 +147,8 @@ void MultiplyHead(const Product& p, const ConstRows& x, int64_t m, int64_t k) {
   static thread_local WordBuffer buffer;
   const Groups groups{m, CeilDiv(m, p.kernels.rows)};
   const int64_t fitting = kMaxLeftWords / std::max<int64_t>(1, p.kernels.rows * p.words);
-  const int64_t groups_at_once = std::clamp<int64_t>(fitting, 1, kMaxGroups);
+  const bool small = p.words * (p.columns.end - p.columns.begin) <= kSmallRightWords;
+  const int64_t groups_at_once = small ? 1 : std::clamp<int64_t>(fitting, 1, kMaxGroups);
   const int64_t most_rows = std::min(m, groups_at_once * p.kernels.rows);
   uint32_t* left = buffer.Reserve(most_rows * p.words + kMaxOverrun);
   for (int64_t first = 0; first < groups.count; first += groups_at_once) {
