@@ -145,7 +145,9 @@ def rows_of(results):
 
 
 def speedup(row, rival, over):
-    return row[rival]["median_ms"] / row[over]["median_ms"] if row[rival] and row[over] else None
+    if rival == over or not row[rival] or not row[over]:
+        return None
+    return row[rival]["median_ms"] / row[over]["median_ms"]
 
 
 def text(value, form):
@@ -196,24 +198,26 @@ def commit():
 
 
 def write_csv(path, results, peaks, options):
+    """One measurement a line after comment lines (#) that say where the numbers come from."""
+    arguments = [pathlib.Path(a).name if a.startswith("/") else a for a in sys.argv[1:]]
     provenance = {
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "commit": commit(),
         "cpu": cpu_name(),
         "threads": options.threads,
-        "command": shlex.join(["benchmarks/compare.py", *(pathlib.Path(a).name if a.startswith("/") else a for a in sys.argv[1:])]),
+        "rounds": options.rounds,
+        "command": shlex.join(["benchmarks/compare.py", *arguments]),
     }
-    fields = [*provenance, "implementation", "version", *CASE_FIELDS, *RUN_FIELDS, *VALUE_FIELDS]
+    for peak in peaks:
+        provenance[f"large product, {peak['precision']}, {peak['what']}"] = f"{peak['gflops']:.0f} GFLOP/s"
+    fields = ["implementation", "version", *CASE_FIELDS, *RUN_FIELDS, *VALUE_FIELDS]
     with path.open("w", newline="") as file:
+        file.writelines(f"# {key}: {value}\n" for key, value in provenance.items())
         writer = csv.DictWriter(file, fields, restval="", extrasaction="ignore", lineterminator="\n")
         writer.writeheader()
         for (implementation, version, *_), entry in results.items():
             rounded = {k: float(f"{v:.5g}") if isinstance(v, float) else v for k, v in entry.items()}
-            writer.writerow({**provenance, "implementation": implementation, "version": version, **rounded})
-        for peak in peaks:
-            implementation, _, case = peak["what"].partition(" ")
-            rate = {"case": f"{case} GFLOP/s", "precision": peak["precision"], "gflop": round(peak["gflops"], 1)}
-            writer.writerow({**provenance, "implementation": implementation, **rate})
+            writer.writerow({"implementation": implementation, "version": version, **rounded})
 
 
 def plot(path, rows, subject):
