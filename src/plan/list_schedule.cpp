@@ -68,6 +68,7 @@ class ListScheduler {
         missing_(tasks.size()),
         finish_(tasks.size(), 0),
         stream_of_(tasks.size(), -1),
+        near_(tasks.size(), -1),
         free_at_(static_cast<size_t>(streams), 0),
         streams_(static_cast<size_t>(streams)) {
     for (size_t j = 0; j < tasks.size(); ++j) {
@@ -96,9 +97,31 @@ class ListScheduler {
       available_.emplace(remaining_[task], -task);
       pending_.pop();
     }
-    const int32_t task = -available_.top().second;
-    available_.pop();
-    return task;
+    return TakeAvailable(now);
+  }
+
+  // The first in line, or one of those close behind it if that one's input lies with a stream that
+  // is free now: then fewer tasks change streams.
+  int32_t TakeAvailable(double now) {
+    constexpr size_t kLookedAt = 8;
+    looked_at_.clear();
+    const double longest = available_.top().first;
+    size_t taken = 0;
+    while (!available_.empty() && looked_at_.size() < kLookedAt) {
+      const auto [path, negated] = available_.top();
+      if (path < longest - machine_.overtaking * tasks_[-negated].cost) break;
+      looked_at_.push_back(available_.top());
+      available_.pop();
+      const int32_t near = near_[-negated];
+      if (near >= 0 && free_at_[near] <= now) {
+        taken = looked_at_.size() - 1;
+        break;
+      }
+    }
+    for (size_t i = 0; i < looked_at_.size(); ++i) {
+      if (i != taken) available_.push(looked_at_[i]);
+    }
+    return -looked_at_[taken].second;
   }
 
   double FinishOn(int32_t task, int32_t stream) const {
@@ -120,9 +143,8 @@ class ListScheduler {
         best = stream;
       }
     }
-    const int32_t producer = MainProducer(tasks_, dependencies_[task], tasks_[task]);
-    if (producer < 0) return best;
-    const int32_t near = stream_of_[producer];
+    const int32_t near = near_[task];
+    if (near < 0) return best;
     const double close = best_finish + machine_.affinity * tasks_[task].cost;
     return FinishOn(task, near) <= close ? near : best;
   }
@@ -137,6 +159,8 @@ class ListScheduler {
       double ready = 0;
       for (const int32_t i : dependencies_[successor]) ready = std::max(ready, finish_[i]);
       pending_.emplace(ready, successor);
+      const int32_t producer = MainProducer(tasks_, dependencies_[successor], tasks_[successor]);
+      if (producer >= 0) near_[successor] = stream_of_[producer];
     }
   }
 
@@ -148,12 +172,14 @@ class ListScheduler {
   std::vector<size_t> missing_;  // dependencies that have not been placed
   std::vector<double> finish_;
   std::vector<int32_t> stream_of_;
+  std::vector<int32_t> near_;  // the stream that has a task's input in cache; -1: none
   std::vector<double> free_at_;
   std::vector<std::vector<int32_t>> streams_;
 
   // Pairs break ties by the task's number, so that the result does not depend on the heap.
   using Ready = std::pair<double, int32_t>;  // when, task
   std::priority_queue<Ready, std::vector<Ready>, std::greater<>> pending_;
+  std::vector<Ready> looked_at_;
   std::priority_queue<Ready> available_;  // remaining path, -task: dependencies placed and done
 };
 

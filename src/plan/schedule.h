@@ -29,10 +29,14 @@ struct MachineModel {
   // A task stays with the stream that has its input in cache if that delays it by at most this
   // fraction of its cost.
   double affinity = 0.1;
+  // A task whose input lies with a free stream goes before one whose remaining path is longer by at
+  // most this fraction of its cost.
+  double overtaking = 1;
 };
 
 // List scheduling: whenever a stream is free, the task that has the longest remaining path among
-// those that can begin goes where it finishes first. The same input gives the same schedule. One
+// those that can begin, or nearly so, goes where it finishes first, or nearly so: MachineModel says
+// how much the input's place in the caches weighs. The same input gives the same schedule. One
 // stream keeps the given order, since no other one is quicker. Errors: no stream, or a cost that is
 // negative or not a number.
 Schedule ListSchedule(std::span<const Task> tasks, const Dependencies& dependencies, int streams,
