@@ -1,0 +1,112 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/dtype.h"
+#include "graph/analysis.h"
+#include "graph/graph.h"
+#include "ops/pointwise/kernel.h"
+#include "ops/pointwise/program.h"
+
+namespace turbolstm {
+
+enum class Precision : uint8_t { kFloat32, kBFloat16 };
+
+std::string_view Name(Precision precision);
+// "fp32" or "bf16"; throws on another name.
+Precision PrecisionNamed(std::string_view name);
+
+// What a buffer is filled by.
+enum class BufferSource : uint8_t { kComputed, kInput, kParameter };
+
+// A value in memory: Static [width], Batch [B, width], or Step [R, width] with the valid rows of
+// all steps one after the other. A local one holds a single step of one task's rows.
+struct Buffer {
+  std::string name;
+  Domain domain = Domain::kStep;
+  int64_t width = 0;
+  DType dtype = DType::kFloat32;
+  BufferSource source = BufferSource::kComputed;
+  bool local = false;
+};
+
+// Columns of a buffer.
+struct View {
+  int32_t buffer = -1;  // -1: zeros
+  int64_t column = 0;
+  int64_t width = 0;
+};
+
+// A view as it is read: delayed, in the direction of whoever reads it.
+struct Operand {
+  View view;
+  int32_t delay = 0;
+  Direction direction = Direction::kForward;
+  bool adjoint = false;
+  View init;               // history row 0
+  int64_t init_stride = 0;  // elements from history row to history row
+};
+
+// One kernel call for a run of rows, or one reduction.
+struct Stage {
+  enum class Kind : uint8_t { kMatMul, kPointwise, kNode };
+
+  Kind kind = Kind::kNode;
+  std::string name;
+  Op op = Op::kIdentity;
+  Attributes attributes;
+  Domain domain = Domain::kStep;  // the rows it runs over
+  std::vector<int64_t> features;
+  std::vector<Operand> inputs;
+  std::vector<View> outputs;
+
+  // kMatMul: output = inputs[0] * weight (+ bias) (+ what the output holds already)
+  int32_t weight = -1;
+  View bias;
+  bool accumulate = false;
+
+  // kPointwise
+  PointwiseProgram program;
+  std::optional<PointwiseKernel> kernel;
+};
+
+// A Static matrix packed as the right operand of products.
+struct PackedWeight {
+  View matrix;
+  std::vector<int64_t> features;  // [m, k] or [heads, m, k]
+  bool transposed = false;        // of kMatMulTransposed
+};
+
+// Stages that run together: all of a loop, step by step; else one after the other.
+struct Group {
+  std::string name;
+  RegionKind kind = RegionKind::kTimeParallel;
+  Domain domain = Domain::kStep;
+  Direction direction = Direction::kForward;
+  int levels = 0;
+  std::vector<Stage> stages;
+
+  bool is_loop() const { return kind >= RegionKind::kScan; }
+};
+
+struct NamedView {
+  std::string name;
+  View view;
+  Domain domain = Domain::kStep;
+  std::vector<int64_t> features;
+};
+
+// A graph made ready for any shape: groups in an order that honours every dependency.
+struct LoweredGraph {
+  Precision precision = Precision::kFloat32;
+  std::vector<Buffer> buffers;
+  std::vector<PackedWeight> weights;
+  std::vector<Group> groups;
+  std::vector<NamedView> inputs;      // graph inputs and parameters
+  std::vector<NamedView> outputs;
+};
+
+}  // namespace turbolstm

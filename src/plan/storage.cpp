@@ -1,0 +1,276 @@
+#include "plan/storage.h"
+
+#include <algorithm>
+
+namespace turbolstm {
+namespace {
+
+constexpr size_t at(NodeId id) { return static_cast<size_t>(id); }
+
+int64_t WidthOf(const Node& node) {
+  return node.domain == Domain::kStatic ? ElementCount(node.features) : node.features[0];
+}
+
+class Assigner {
+ public:
+  Assigner(const Graph& graph, const Uses& uses, const Grouping& grouping, Precision precision)
+      : graph_(graph), uses_(uses), grouping_(grouping), precision_(precision) {
+    storage_.view_of.resize(at(graph.size()));
+    owner_.assign(at(graph.size()), kNoNode);
+  }
+
+  Storage Run() {
+    PlaceConcats();
+    PlaceSums();
+    for (NodeId id = 0; id < graph_.size(); ++id) {
+      if (owner_[at(id)] == kNoNode && NeedsMemory(id) && !MayReuse(id)) Place(id);
+    }
+    for (size_t g = 0; g < grouping_.groups.size(); ++g) {
+      for (const StageNodes& stage : grouping_.groups[g].stages) ReuseOperands(stage);
+    }
+    for (NodeId id = 0; id < graph_.size(); ++id) {
+      if (owner_[at(id)] != kNoNode) PlaceWithin(id);
+    }
+    return std::move(storage_);
+  }
+
+ private:
+  Role role(NodeId id) const { return grouping_.roles[at(id)]; }
+  View& view(NodeId id) { return storage_.view_of[at(id)]; }
+
+  bool SameStage(NodeId a, NodeId b) const {
+    return grouping_.group_of[at(a)] == grouping_.group_of[at(b)] &&
+           grouping_.stage_of[at(a)] == grouping_.stage_of[at(b)];
+  }
+
+  NodeId ReaderStage(NodeId reader) const {
+    // A product done by a sum runs where the sum runs.
+    return role(reader) == Role::kFusedProduct ? uses_.of(reader)[0].reader : reader;
+  }
+
+  // A pointwise value that only its own program reads stays in registers.
+  bool NeedsMemory(NodeId id) const {
+    switch (role(id)) {
+      case Role::kInline:
+      case Role::kView:
+      case Role::kFusedProduct:
+        return false;
+      case Role::kPointwise:
+        break;
+      default:
+        return true;
+    }
+    if (uses_.IsOutput(id)) return true;
+    return std::any_of(uses_.of(id).begin(), uses_.of(id).end(), [&](const Use& use) {
+      return use.delayed || role(use.reader) != Role::kPointwise || !SameStage(id, use.reader) ||
+             ReadsPart(use.reader, id);
+    });
+  }
+
+  bool ReadsPart(NodeId reader, NodeId value) const {
+    for (const Edge& edge : graph_.node(reader).inputs) {
+      const ResolvedEdge read = uses_.Resolve(graph_.node(reader), edge);
+      if (read.value == value && read.width != WidthOf(graph_.node(value))) return true;
+    }
+    return false;
+  }
+
+  // A value of a loop that is read within its step only needs memory for one step.
+  bool IsLocal(NodeId id) const {
+    const int32_t group = grouping_.group_of[at(id)];
+    if (group < 0 || uses_.IsOutput(id)) return false;
+    if (grouping_.groups[static_cast<size_t>(group)].kind < RegionKind::kScan) return false;
+    if (graph_.node(id).domain != Domain::kStep) return false;
+    return std::all_of(uses_.of(id).begin(), uses_.of(id).end(), [&](const Use& use) {
+      return !use.delayed && grouping_.group_of[at(ReaderStage(use.reader))] == group;
+    });
+  }
+
+  // Carried through time by anything but a product: kept in fp32, or it would stick.
+  bool IsCarried(NodeId id) const {
+    return std::any_of(uses_.of(id).begin(), uses_.of(id).end(), [&](const Use& use) {
+      const Op op = graph_.node(use.reader).op;
+      return use.delayed && !Traits(op).matrix && op != Op::kOuter;
+    });
+  }
+
+  DType TypeOf(NodeId id, bool local) const {
+    const Node& node = graph_.node(id);
+    if (node.type == ValueType::kIndex) return DType::kInt32;
+    const bool narrow = precision_ == Precision::kBFloat16 && node.domain == Domain::kStep &&
+                        role(id) != Role::kSource && !local && !uses_.IsOutput(id) &&
+                        node.features[0] > 1 && !IsCarried(id);
+    return narrow ? DType::kBFloat16 : DType::kFloat32;
+  }
+
+  void Place(NodeId id) {
+    const Node& node = graph_.node(id);
+    const bool local = IsLocal(id);
+    BufferSource source = BufferSource::kComputed;
+    if (node.op == Op::kInput) source = BufferSource::kInput;
+    if (node.op == Op::kParameter) source = BufferSource::kParameter;
+    view(id) = {static_cast<int32_t>(storage_.buffers.size()), 0, WidthOf(node)};
+    storage_.buffers.push_back(
+        {graph_.Label(id), node.domain, WidthOf(node), TypeOf(id, local), source, local});
+  }
+
+  // Parts are written into the concatenation's buffer by whoever computes them.
+  void PlaceConcats() {
+    for (NodeId id = 0; id < graph_.size(); ++id) {
+      if (role(id) != Role::kConcat) continue;
+      Place(id);
+      Buffer& buffer = storage_.buffers[static_cast<size_t>(view(id).buffer)];
+      for (const Edge& edge : graph_.node(id).inputs) {
+        if (!CanLieIn(id, edge)) continue;
+        owner_[at(edge.source)] = id;
+        buffer.local = buffer.local && IsLocal(edge.source);
+        if (TypeOf(edge.source, false) == DType::kFloat32) buffer.dtype = DType::kFloat32;
+      }
+    }
+  }
+
+  bool CanLieIn(NodeId concat, const Edge& edge) const {
+    const Role part = role(edge.source);
+    const bool computed = part == Role::kPointwise || part == Role::kNode ||
+                          (part == Role::kFusedSum &&
+                           grouping_.sums.at(edge.source).base == kNoNode);
+    return edge.delay == 0 && computed && owner_[at(edge.source)] == kNoNode &&
+           !uses_.IsOutput(edge.source) && !IsBase(edge.source) &&
+           graph_.node(edge.source).domain == graph_.node(concat).domain &&
+           (graph_.node(edge.source).domain != Domain::kBatch || WritesRows(edge.source));
+  }
+
+  // Batch reductions write whole buffers.
+  bool WritesRows(NodeId id) const { return role(id) != Role::kNode; }
+
+  bool IsBase(NodeId id) const {
+    for (const Use& use : uses_.of(id)) {
+      if (role(use.reader) == Role::kFusedSum && grouping_.sums.at(use.reader).base == id) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  // A sum with a base is done in the base's place.
+  void PlaceSums() {
+    for (NodeId id = 0; id < graph_.size(); ++id) {
+      if (role(id) != Role::kFusedSum) continue;
+      const NodeId base = grouping_.sums.at(id).base;
+      if (base == kNoNode || owner_[at(id)] != kNoNode) continue;
+      if (view(id).buffer < 0) Place(id);
+      Buffer& buffer = storage_.buffers[static_cast<size_t>(view(id).buffer)];
+      buffer.local = false;
+      ShareWithBase(id);
+    }
+  }
+
+  // Chains of sums share one buffer, that of the last.
+  void ShareWithBase(NodeId id) {
+    for (NodeId base = grouping_.sums.at(id).base; base != kNoNode;) {
+      view(base) = view(id);
+      const auto sum = grouping_.sums.find(base);
+      base = sum == grouping_.sums.end() ? kNoNode : sum->second.base;
+    }
+  }
+
+  bool MayReuse(NodeId id) const {
+    return storage_.view_of[at(id)].buffer >= 0 ||
+           (role(id) == Role::kPointwise && graph_.node(id).domain == Domain::kStep &&
+            !uses_.IsOutput(id) && !IsLocal(id) && !IsReadDelayed(id));
+  }
+
+  bool IsReadDelayed(NodeId id) const {
+    return std::any_of(uses_.of(id).begin(), uses_.of(id).end(),
+                       [](const Use& use) { return use.delayed; });
+  }
+
+  // Results of a program lie where its operands lay, if nobody reads those any more.
+  void ReuseOperands(const StageNodes& stage) {
+    std::vector<View> free;
+    if (stage.pointwise) free = FreeOperands(stage);
+    for (const NodeId id : stage.nodes) {
+      if (view(id).buffer >= 0 || owner_[at(id)] != kNoNode || !NeedsMemory(id)) continue;
+      const auto fits = std::find_if(free.begin(), free.end(), [&](const View& place) {
+        return place.width == WidthOf(graph_.node(id)) &&
+               storage_.buffers[static_cast<size_t>(place.buffer)].dtype == TypeOf(id, false);
+      });
+      if (fits == free.end()) {
+        Place(id);
+      } else {
+        view(id) = *fits;
+        free.erase(fits);
+      }
+    }
+  }
+
+  std::vector<View> FreeOperands(const StageNodes& stage) const {
+    std::vector<View> free;
+    for (const NodeId id : stage.nodes) {
+      const Node& node = graph_.node(id);
+      for (const Edge& edge : node.inputs) {
+        const ResolvedEdge read = uses_.Resolve(node, edge);
+        if (!DiesIn(stage, read.value)) continue;
+        const View whole = storage_.view_of[at(read.value)];
+        const View part{whole.buffer, whole.column + read.column, read.width};
+        const bool known = std::any_of(free.begin(), free.end(), [&](const View& place) {
+          return place.buffer == part.buffer && place.column == part.column;
+        });
+        if (!known) free.push_back(part);
+      }
+    }
+    // Ranges that overlap without being equal cannot be given away one by one.
+    const auto overlaps = [&](const View& a) {
+      return std::any_of(free.begin(), free.end(), [&](const View& b) {
+        return a.buffer == b.buffer && a.column != b.column && a.column < b.column + b.width &&
+               b.column < a.column + a.width;
+      });
+    };
+    std::vector<View> result;
+    std::copy_if(free.begin(), free.end(), std::back_inserter(result),
+                 [&](const View& place) { return !overlaps(place); });
+    return result;
+  }
+
+  bool DiesIn(const StageNodes& stage, NodeId value) const {
+    const bool computed = role(value) == Role::kFusedSum || role(value) == Role::kNode ||
+                          role(value) == Role::kPointwise;
+    const View& place = storage_.view_of[at(value)];
+    if (!computed || place.buffer < 0 || owner_[at(value)] != kNoNode || uses_.IsOutput(value)) {
+      return false;
+    }
+    if (storage_.buffers[static_cast<size_t>(place.buffer)].local) return false;
+    if (graph_.node(value).domain != Domain::kStep) return false;
+    if (SameStage(value, stage.nodes.front())) return false;
+    return std::all_of(uses_.of(value).begin(), uses_.of(value).end(), [&](const Use& use) {
+      return !use.delayed && role(use.reader) == Role::kPointwise &&
+             SameStage(use.reader, stage.nodes.front());
+    });
+  }
+
+  void PlaceWithin(NodeId part) {
+    const NodeId concat = owner_[at(part)];
+    int64_t column = view(concat).column;
+    for (const Edge& edge : graph_.node(concat).inputs) {
+      if (edge.source == part) break;
+      column += graph_.node(edge.source).features[0];
+    }
+    view(part) = {view(concat).buffer, column, WidthOf(graph_.node(part))};
+  }
+
+  const Graph& graph_;
+  const Uses& uses_;
+  const Grouping& grouping_;
+  Precision precision_;
+  Storage storage_;
+  std::vector<NodeId> owner_;  // the concatenation that a part lies in
+};
+
+}  // namespace
+
+Storage AssignStorage(const Graph& graph, const Uses& uses, const Grouping& grouping,
+                      Precision precision) {
+  return Assigner(graph, uses, grouping, precision).Run();
+}
+
+}  // namespace turbolstm

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <vector>
+
+#include "plan/grouping.h"
+#include "plan/lowered.h"
+#include "plan/uses.h"
+
+namespace turbolstm {
+
+// Gives every value that must be in memory its place. View.buffer is -1 for values that live in
+// registers of a program only.
+struct Storage {
+  std::vector<Buffer> buffers;
+  std::vector<View> view_of;  // by node
+};
+
+Storage AssignStorage(const Graph& graph, const Uses& uses, const Grouping& grouping,
+                      Precision precision);
+
+}  // namespace turbolstm
