@@ -78,6 +78,7 @@ struct PackedWeight {
   View matrix;
   std::vector<int64_t> features;  // [m, k] or [heads, m, k]
   bool transposed = false;        // of kMatMulTransposed
+  bool hoisted = false;           // made of parameters only: the same until those change
 };
 
 // Stages that run together: all of a loop, step by step; else one after the other.

@@ -86,11 +86,13 @@ class Assigner {
     });
   }
 
-  // Carried through time by anything but a product: kept in fp32, or it would stick.
+  // Carried through time by anything but a product: kept in fp32, or it would stick. So is what has
+  // an initial value, since that is fp32.
   bool IsCarried(NodeId id) const {
     return std::any_of(uses_.of(id).begin(), uses_.of(id).end(), [&](const Use& use) {
       const Op op = graph_.node(use.reader).op;
-      return use.delayed && !Traits(op).matrix && op != Op::kOuter;
+      return use.has_init ||
+             (use.delayed && !Traits(op).matrix && op != Op::kOuter && op != Op::kFinal);
     });
   }
 
@@ -154,7 +156,7 @@ class Assigner {
 
   // A sum with a base is done in the base's place.
   void PlaceSums() {
-    for (NodeId id = 0; id < graph_.size(); ++id) {
+    for (NodeId id = graph_.size() - 1; id >= 0; --id) {
       if (role(id) != Role::kFusedSum) continue;
       const NodeId base = grouping_.sums.at(id).base;
       if (base == kNoNode || owner_[at(id)] != kNoNode) continue;

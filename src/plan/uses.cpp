@@ -25,8 +25,8 @@ Uses::Uses(const Graph& graph)
     const Node& node = graph.node(id);
     for (const Edge& edge : node.inputs) {
       const ResolvedEdge resolved = Resolve(node, edge);
-      uses_[at(resolved.value)].push_back({id, resolved.delay > 0});
-      if (resolved.init != kNoNode) uses_[at(resolved.init)].push_back({id, false});
+      uses_[at(resolved.value)].push_back({id, resolved.delay > 0, resolved.init != kNoNode});
+      if (resolved.init != kNoNode) uses_[at(Base(resolved.init))].push_back({id});
     }
   }
 }

@@ -10,6 +10,7 @@ namespace turbolstm {
 struct Use {
   NodeId reader = kNoNode;
   bool delayed = false;
+  bool has_init = false;  // of the delay
 };
 
 // An operand seen through slices and delayed identities: columns of a value, delayed.

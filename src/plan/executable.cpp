@@ -1,0 +1,226 @@
+#include "plan/executable.h"
+
+#include <algorithm>
+#include <cstring>
+#include <thread>
+
+#include "base/error.h"
+#include "graph/passes/lower_transforms.h"
+#include "graph/passes/passes.h"
+#include "plan/dependencies.h"
+#include "plan/lowering.h"
+#include "plan/verify.h"
+
+namespace turbolstm {
+namespace {
+
+Graph Prepared(Graph graph) {
+  LowerTransforms(&graph);
+  RunPasses(&graph, StandardPasses());
+  return graph;
+}
+
+ExecutableOptions Resolved(ExecutableOptions options) {
+  if (options.streams == 0) {
+    options.streams = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  }
+  TL_CHECK(options.streams >= 1, "[plan] got {} streams, wants at least 1", options.streams);
+  return options;
+}
+
+// Rows of the caller's [T, B] or [B] layout, one after the other in ours.
+template <typename Visit>
+void ForEachRow(const RowLayout& layout, Domain domain, Visit visit) {
+  if (domain == Domain::kBatch) {
+    for (int64_t b = 0; b < layout.batch(); ++b) visit(b, layout.sequence(b));
+    return;
+  }
+  for (int64_t t = 0; t < layout.steps(); ++t) {
+    for (int64_t b = 0; b < layout.count(t); ++b) {
+      visit(layout.offset(t) + b, t * layout.batch() + layout.sequence(b));
+    }
+  }
+}
+
+}  // namespace
+
+Executable::Executable(Graph graph, const ExecutableOptions& options,
+                       std::shared_ptr<StreamPool> pool)
+    : lowered_(Lower(Prepared(std::move(graph)), options.precision)),
+      options_(Resolved(options)),
+      pool_(pool ? std::move(pool) : std::make_shared<StreamPool>(options_.streams)),
+      memory_(lowered_, options_.streams),
+      weights_(lowered_.weights.size()) {
+  TL_CHECK(pool_->streams() >= options_.streams, "[plan] the pool has {} streams, wants {}",
+           pool_->streams(), options_.streams);
+  SetShape(0, 0);
+}
+
+void Executable::SetShape(int64_t steps, int64_t batch, std::span<const int32_t> lengths,
+                          std::span<const uint8_t> resets) {
+  layout_ = RowLayout(steps, batch, lengths, resets);
+  plan_ = &PlanFor(steps, batch);
+  memory_.Resize(layout_, plan_->partition.row_tile);
+}
+
+// A pure function of the shape: lengths change how much there is to do, not who does it.
+const Plan& Executable::PlanFor(int64_t steps, int64_t batch) {
+  std::unique_ptr<Plan>& plan = plans_[{steps, batch}];
+  if (plan) return *plan;
+  auto made = std::make_unique<Plan>();
+  made->partition =
+      PartitionWork(lowered_, RowLayout(steps, batch),
+                    {options_.streams, options_.time_block, options_.row_tile});
+  const std::vector<Task>& tasks = made->partition.tasks;
+  made->schedule = ListSchedule(tasks, DeriveDependencies(tasks), options_.streams);
+  if (options_.verify) VerifySchedule(tasks, made->schedule);
+  made->program = StreamProgram(made->schedule.streams, made->schedule.waits);
+  plan = std::move(made);
+  return *plan;
+}
+
+int64_t Executable::ElementsOf(const NamedView& value) const {
+  switch (value.domain) {
+    case Domain::kStep:
+      return layout_.steps() * layout_.batch() * value.view.width;
+    case Domain::kBatch:
+      return layout_.batch() * value.view.width;
+    case Domain::kStatic:
+      break;
+  }
+  return value.view.width;
+}
+
+const NamedView& Executable::InputNamed(std::string_view name, bool index) const {
+  for (const NamedView& input : lowered_.inputs) {
+    if (input.name != name) continue;
+    const bool is_index =
+        lowered_.buffers[static_cast<size_t>(input.view.buffer)].dtype == DType::kInt32;
+    TL_CHECK(is_index == index, "[bind] input '{}' got {}, wants {}", name,
+             index ? "indices" : "numbers", is_index ? "indices" : "numbers");
+    return input;
+  }
+  Fail("[bind] the graph has no input or parameter '{}'", name);
+}
+
+void Executable::BindBytes(std::string_view name, const std::byte* data, int64_t elements,
+                           bool index) {
+  const NamedView& input = InputNamed(name, index);
+  TL_CHECK(elements == ElementsOf(input), "[bind] '{}' got {} elements, wants {} ({} {})", name,
+           elements, ElementsOf(input), Name(input.domain), input.features);
+  bound_.insert_or_assign(std::string(name), Bound{data, elements});
+  if (input.domain == Domain::kStatic) weights_packed_ = false;
+}
+
+void Executable::Bind(std::string_view name, std::span<const float> values) {
+  BindBytes(name, reinterpret_cast<const std::byte*>(values.data()), std::ssize(values), false);
+}
+
+void Executable::BindIndices(std::string_view name, std::span<const int32_t> indices) {
+  BindBytes(name, reinterpret_cast<const std::byte*>(indices.data()), std::ssize(indices), true);
+}
+
+void Executable::PlaceInputs() {
+  for (const NamedView& input : lowered_.inputs) {
+    const auto bound = bound_.find(input.name);
+    TL_CHECK(bound != bound_.end(), "[run] '{}' is not bound", input.name);
+    TL_CHECK(bound->second.elements == ElementsOf(input),
+             "[run] '{}' was bound with {} elements, the shape wants {}", input.name,
+             bound->second.elements, ElementsOf(input));
+    if (input.domain == Domain::kStatic || layout_.dense()) {
+      memory_.Bind(input.view.buffer, const_cast<std::byte*>(bound->second.data));
+    } else {
+      PackInput(input, bound->second.data);
+    }
+  }
+}
+
+void Executable::PackInput(const NamedView& value, const std::byte* from) {
+  std::byte* to = memory_.Own(value.view.buffer);
+  const size_t row = static_cast<size_t>(value.view.width) * sizeof(float);
+  ForEachRow(layout_, value.domain, [&](int64_t ours, int64_t theirs) {
+    std::memcpy(to + static_cast<size_t>(ours) * row, from + static_cast<size_t>(theirs) * row,
+                row);
+  });
+}
+
+void Executable::Run(const RunOptions& options) {
+  PlaceInputs();
+  state_ = {&lowered_, &layout_,         &memory_,    &weights_,
+            options.training, options.seed, options.training_step};
+  runners_.clear();
+  for (int stream = 0; stream < options_.streams; ++stream) runners_.emplace_back(state_, stream);
+  times_.resize(record_times_ ? plan_->partition.tasks.size() : 0);
+  pool_->Run(
+      plan_->program, [this](int32_t task, int stream) { RunTask(task, stream); }, times_);
+  weights_packed_ = true;
+}
+
+void Executable::RunTask(int32_t index, int stream) {
+  const Task& task = plan_->partition.tasks[static_cast<size_t>(index)];
+  const Work& work = plan_->partition.work[static_cast<size_t>(index)];
+  StageRunner& runner = runners_[static_cast<size_t>(stream)];
+  if (work.weight >= 0) {
+    const PackedWeight& weight = lowered_.weights[static_cast<size_t>(work.weight)];
+    if (!weights_packed_ || !weight.hoisted) runner.PackWeight(work.weight);
+    return;
+  }
+  RunGroup(lowered_.groups[static_cast<size_t>(work.group)], task, work, &runner);
+}
+
+void Executable::RunGroup(const Group& group, const Task& task, const Work& work,
+                          StageRunner* runner) {
+  const int64_t steps = task.time_end - task.time_begin;
+  switch (KindOfWork(group)) {
+    case WorkKind::kLoop:
+      runner->SetTile(task.row_begin);
+      for (int64_t i = 0; i < steps; ++i) {
+        const int64_t t = group.direction == Direction::kForward ? task.time_begin + i
+                                                                 : task.time_end - 1 - i;
+        const StepRows rows{t, task.row_begin, std::min(task.row_end, layout_.count(t))};
+        for (const Stage& stage : group.stages) runner->RunRows(stage, rows);
+      }
+      return;
+    case WorkKind::kSteps:
+      for (const Stage& stage : group.stages) {
+        runner->RunSteps(stage, task.time_begin, task.time_end);
+      }
+      return;
+    case WorkKind::kRows:
+      for (const Stage& stage : group.stages) {
+        runner->RunRows(stage, {0, task.row_begin, task.row_end});
+      }
+      return;
+    case WorkKind::kStatic:
+      for (const Stage& stage : group.stages) runner->RunStatic(stage);
+      return;
+    case WorkKind::kReduction:
+      return runner->RunReduction(group.stages[0], task.time_begin, task.time_end, task.row_begin,
+                                  task.row_end, work.first);
+    case WorkKind::kWhole:
+      return runner->RunWhole(group.stages[0]);
+  }
+}
+
+std::span<const float> Executable::Output(std::string_view name) {
+  for (const NamedView& output : lowered_.outputs) {
+    if (output.name != name) continue;
+    if (output.domain != Domain::kStatic && !layout_.dense()) return Unpacked(output);
+    return {reinterpret_cast<const float*>(memory_.base(output.view.buffer, 0)),
+            static_cast<size_t>(ElementsOf(output))};
+  }
+  Fail("[output] the graph has no output '{}'", name);
+}
+
+std::span<const float> Executable::Unpacked(const NamedView& value) {
+  std::vector<float>& values = unpacked_[value.name];
+  values.assign(static_cast<size_t>(ElementsOf(value)), 0.0f);
+  const auto* from = reinterpret_cast<const float*>(memory_.base(value.view.buffer, 0));
+  ForEachRow(layout_, value.domain, [&](int64_t ours, int64_t theirs) {
+    std::copy_n(from + ours * value.view.width, value.view.width,
+                values.data() + theirs * value.view.width);
+  });
+  return values;
+}
+
+}  // namespace turbolstm

@@ -1,0 +1,114 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/graph.h"
+#include "plan/lowered.h"
+#include "plan/memory.h"
+#include "plan/partition.h"
+#include "plan/row_layout.h"
+#include "plan/schedule.h"
+#include "plan/stage_runner.h"
+#include "runtime/stream_pool.h"
+
+namespace turbolstm {
+
+// A plan for one shape: the work cut into tasks, and which stream runs them in which order.
+struct Plan {
+  Partition partition;
+  Schedule schedule;
+  StreamProgram program;
+};
+
+struct ExecutableOptions {
+  Precision precision = Precision::kFloat32;
+  int streams = 0;         // 0: one for each core
+  int64_t time_block = 0;  // see PartitionOptions
+  int64_t row_tile = 0;
+  bool verify = false;  // prove every new plan before it runs
+};
+
+struct RunOptions {
+  bool training = false;  // random masks are drawn, not replaced by their mean
+  uint64_t seed = 0;
+  uint32_t training_step = 0;
+};
+
+// A graph that runs: lowered once, planned once for each shape, with its memory.
+//
+// Values are bound and read in the caller's layout, Step [T, B, F], Batch [B, F], Static [F...];
+// indices are int32 [T, B] or [B]. Bound memory must stay valid through Run; it is read there
+// without a copy when all sequences have full length. Not for several threads at once.
+class Executable {
+ public:
+  // The graph may hold transforms and unsimplified parts; the standard passes run here.
+  // pool: threads to share with others; by default the executable has its own.
+  Executable(Graph graph, const ExecutableOptions& options,
+             std::shared_ptr<StreamPool> pool = nullptr);
+
+  // lengths: [batch] or empty for all `steps`; resets: [steps, batch] or empty.
+  void SetShape(int64_t steps, int64_t batch, std::span<const int32_t> lengths = {},
+                std::span<const uint8_t> resets = {});
+
+  // Inputs and parameters by name. Error: no such name, or a number of elements that does not fit
+  // the graph and the shape.
+  void Bind(std::string_view name, std::span<const float> values);
+  void BindIndices(std::string_view name, std::span<const int32_t> indices);
+  // To be said when bound parameters hold new numbers, so that products see them.
+  void ParametersChanged() { weights_packed_ = false; }
+
+  // Error: something is not bound. The executable stays usable after an error.
+  void Run(const RunOptions& options = {});
+
+  // Valid until the next SetShape or Run. Padded steps are zero.
+  std::span<const float> Output(std::string_view name);
+
+  // For looking at.
+  const LoweredGraph& lowered() const { return lowered_; }
+  const Plan& plan() const { return *plan_; }
+  const RowLayout& layout() const { return layout_; }
+  // Of the last run that recorded them.
+  const std::vector<TaskTime>& task_times() const { return times_; }
+  void RecordTimes(bool record) { record_times_ = record; }
+  int64_t memory_bytes() const { return memory_.bytes(); }
+
+ private:
+  struct Bound {
+    const std::byte* data = nullptr;
+    int64_t elements = 0;
+  };
+
+  int64_t ElementsOf(const NamedView& value) const;
+  const NamedView& InputNamed(std::string_view name, bool index) const;
+  void BindBytes(std::string_view name, const std::byte* data, int64_t elements, bool index);
+  void PlaceInputs();
+  void PackInput(const NamedView& value, const std::byte* from);
+  std::span<const float> Unpacked(const NamedView& value);
+  void RunTask(int32_t task, int stream);
+  void RunGroup(const Group& group, const Task& task, const Work& work, StageRunner* runner);
+  const Plan& PlanFor(int64_t steps, int64_t batch);
+
+  LoweredGraph lowered_;
+  ExecutableOptions options_;
+  std::shared_ptr<StreamPool> pool_;
+  Memory memory_;
+  RowLayout layout_;
+  std::map<std::pair<int64_t, int64_t>, std::unique_ptr<Plan>> plans_;
+  const Plan* plan_ = nullptr;
+  std::vector<PackedMatrix> weights_;
+  bool weights_packed_ = false;
+  std::map<std::string, Bound, std::less<>> bound_;
+  std::map<std::string, std::vector<float>, std::less<>> unpacked_;
+  RunState state_;
+  std::vector<StageRunner> runners_;
+  std::vector<TaskTime> times_;
+  bool record_times_ = false;
+};
+
+}  // namespace turbolstm

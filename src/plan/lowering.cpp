@@ -1,0 +1,209 @@
+#include "plan/lowering.h"
+
+#include <algorithm>
+#include <map>
+
+#include "base/error.h"
+#include "graph/passes/rewrite.h"
+#include "plan/fusion.h"
+#include "plan/grouping.h"
+#include "plan/storage.h"
+#include "plan/uses.h"
+
+namespace turbolstm {
+namespace {
+
+constexpr size_t at(NodeId id) { return static_cast<size_t>(id); }
+
+class Lowering {
+ public:
+  Lowering(const Graph& graph, Precision precision)
+      : graph_(graph),
+        analysis_(Analyse(graph)),
+        uses_(graph),
+        grouping_(GroupNodesOf(graph, analysis_, uses_)),
+        storage_(AssignStorage(graph, uses_, grouping_, precision)) {
+    result_.precision = precision;
+  }
+
+  LoweredGraph Run() {
+    for (const GroupNodes& group : grouping_.groups) AddGroup(group);
+    for (NodeId id = 0; id < graph_.size(); ++id) {
+      const Node& node = graph_.node(id);
+      if (node.op == Op::kInput || node.op == Op::kParameter) {
+        result_.inputs.push_back({node.name, view(id), node.domain, node.features});
+      }
+    }
+    for (const auto& [name, id] : graph_.outputs()) {
+      const Node& node = graph_.node(id);
+      result_.outputs.push_back({name, view(id), node.domain, node.features});
+    }
+    result_.buffers = std::move(storage_.buffers);
+    return std::move(result_);
+  }
+
+ private:
+  const View& view(NodeId id) const { return storage_.view_of[at(id)]; }
+  Role role(NodeId id) const { return grouping_.roles[at(id)]; }
+
+  void AddGroup(const GroupNodes& nodes) {
+    Group group;
+    group.kind = nodes.kind;
+    group.direction = nodes.direction;
+    group.levels = nodes.levels;
+    for (const StageNodes& stage : nodes.stages) {
+      if (stage.pointwise) {
+        group.stages.push_back(FusePointwise(graph_, uses_, storage_, stage.nodes));
+      } else {
+        AddNodeStages(stage.nodes.front(), &group.stages);
+      }
+    }
+    if (group.stages.empty()) return;
+    // A domain is that of the rows walked over: a sum over steps walks over steps.
+    group.domain = Domain::kStatic;
+    for (const Stage& stage : group.stages) {
+      group.domain = std::max(group.domain, stage.domain);
+    }
+    group.name = GroupName(nodes, group);
+    result_.groups.push_back(std::move(group));
+  }
+
+  std::string GroupName(const GroupNodes& nodes, const Group& group) const {
+    if (!group.is_loop()) return group.stages.front().name;
+    for (const StageNodes& stage : nodes.stages) {
+      for (const NodeId id : stage.nodes) {
+        if (!graph_.node(id).name.empty()) return "loop " + graph_.node(id).name;
+      }
+    }
+    return "loop " + group.stages.front().name;
+  }
+
+  void AddNodeStages(NodeId id, std::vector<Stage>* stages) {
+    const Node& node = graph_.node(id);
+    if (role(id) == Role::kConcat) {
+      AddCopies(id, stages);
+    } else if (role(id) == Role::kFusedSum) {
+      AddSum(id, stages);
+    } else if (Traits(node.op).matrix) {
+      stages->push_back(Product(id, view(id)));
+    } else {
+      stages->push_back(NodeStage(id));
+    }
+  }
+
+  // Parts that do not lie in the concatenation's buffer already.
+  void AddCopies(NodeId id, std::vector<Stage>* stages) {
+    const Node& node = graph_.node(id);
+    int64_t column = view(id).column;
+    for (const Edge& edge : node.inputs) {
+      const int64_t width = graph_.node(edge.source).features[0];
+      const View to{view(id).buffer, column, width};
+      const View& from = view(edge.source);
+      const bool in_place = edge.delay == 0 && !uses_.IsView(edge.source) &&
+                            from.buffer == to.buffer && from.column == to.column;
+      if (!in_place) {
+        stages->push_back(
+            CopyStage(OperandOf(graph_, uses_, storage_, node, edge), to, node.domain));
+        stages->back().name = graph_.Label(id);
+      }
+      column += width;
+    }
+  }
+
+  void AddSum(NodeId id, std::vector<Stage>* stages) {
+    const FusedSum& sum = grouping_.sums.at(id);
+    bool accumulate = sum.base != kNoNode;
+    for (const NodeId product : sum.products) {
+      Stage stage = Product(product, view(id));
+      stage.name = graph_.Label(id);
+      stage.accumulate = accumulate;
+      if (product == sum.products.front() && sum.bias != kNoNode) stage.bias = view(sum.bias);
+      accumulate = true;
+      stages->push_back(std::move(stage));
+    }
+  }
+
+  Stage Product(NodeId id, const View& to) {
+    const Node& node = graph_.node(id);
+    Stage stage;
+    stage.kind = Stage::Kind::kMatMul;
+    stage.name = graph_.Label(id);
+    stage.op = node.op;
+    stage.domain = node.domain;
+    stage.features = node.features;
+    stage.inputs = {OperandOf(graph_, uses_, storage_, node, node.inputs[1])};
+    stage.outputs = {to};
+    stage.weight = Packed(node.inputs[0].source, node.op == Op::kMatMulTransposed);
+    return stage;
+  }
+
+  int32_t Packed(NodeId matrix, bool transposed) {
+    const auto [it, added] = packed_.try_emplace({matrix, transposed},
+                                                 static_cast<int32_t>(result_.weights.size()));
+    if (added) {
+      result_.weights.push_back({view(matrix), graph_.node(matrix).features, transposed,
+                                 IsHoisted(matrix)});
+    }
+    return it->second;
+  }
+
+  bool IsHoisted(NodeId id) const {
+    return analysis_.regions[at(analysis_.region_of[at(id)])].kind == RegionKind::kHoisted;
+  }
+
+  Stage NodeStage(NodeId id) {
+    const Node& node = graph_.node(id);
+    Stage stage;
+    stage.kind = Stage::Kind::kNode;
+    stage.name = graph_.Label(id);
+    stage.op = node.op;
+    stage.attributes = node.attributes;
+    stage.features = node.features;
+    stage.domain = node.domain;
+    for (const Edge& edge : node.inputs) {
+      if (node.domain == Domain::kStatic && graph_.node(edge.source).domain == Domain::kStatic) {
+        Operand operand;
+        operand.view = view(edge.source);
+        stage.inputs.push_back(operand);
+      } else {
+        stage.inputs.push_back(OperandOf(graph_, uses_, storage_, node, edge));
+      }
+      const Domain domain = edge.delay > 0 ? Domain::kStep : graph_.node(edge.source).domain;
+      if (!Traits(node.op).per_step) stage.domain = std::max(stage.domain, domain);
+    }
+    // These have no delayed operand but walk like the edge that they are adjoint to.
+    if (node.op == Op::kFinalGrad || node.op == Op::kFinalInitGrad || node.op == Op::kInitGrad) {
+      stage.inputs[0].direction = node.direction;
+    }
+    stage.outputs = {view(id)};
+    return stage;
+  }
+
+  const Graph& graph_;
+  Analysis analysis_;
+  Uses uses_;
+  Grouping grouping_;
+  Storage storage_;
+  LoweredGraph result_;
+  std::map<std::pair<NodeId, bool>, int32_t> packed_;
+};
+
+}  // namespace
+
+std::string_view Name(Precision precision) {
+  return precision == Precision::kFloat32 ? "fp32" : "bf16";
+}
+
+Precision PrecisionNamed(std::string_view name) {
+  if (name == "fp32") return Precision::kFloat32;
+  if (name == "bf16") return Precision::kBFloat16;
+  Fail("[precision] there is no '{}', wants fp32 or bf16", name);
+}
+
+LoweredGraph Lower(const Graph& graph, Precision precision) {
+  Graph sorted = graph;
+  RemoveDeadNodes(&sorted);
+  return Lowering(sorted, precision).Run();
+}
+
+}  // namespace turbolstm

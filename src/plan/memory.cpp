@@ -1,0 +1,63 @@
+#include "plan/memory.h"
+
+#include <numeric>
+
+namespace turbolstm {
+namespace {
+
+constexpr int64_t kLine = static_cast<int64_t>(AlignedBuffer::kAlignment);
+
+int64_t RowsOf(const Buffer& buffer, const RowLayout& layout, int64_t tile_rows) {
+  if (buffer.local) return tile_rows;
+  switch (buffer.domain) {
+    case Domain::kStep:
+      return layout.rows();
+    case Domain::kBatch:
+      return layout.batch();
+    case Domain::kStatic:
+      break;
+  }
+  return 1;
+}
+
+}  // namespace
+
+Memory::Memory(const LoweredGraph& graph, int streams)
+    : graph_(graph), streams_(streams), slots_(graph.buffers.size()),
+      owned_(graph.buffers.size()) {}
+
+void Memory::Resize(const RowLayout& layout, int64_t tile_rows) {
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    const Buffer& buffer = graph_.buffers[i];
+    const int64_t size = RowsOf(buffer, layout, tile_rows) * buffer.width *
+                         static_cast<int64_t>(SizeOf(buffer.dtype));
+    slots_[i].local = buffer.local;
+    slots_[i].bytes = (size + kLine - 1) / kLine * kLine;
+    // Inputs and parameters mostly lie in the caller's memory: room is made when it is wanted.
+    if (buffer.source == BufferSource::kComputed) Own(static_cast<int32_t>(i));
+  }
+}
+
+void Memory::Bind(int32_t buffer, std::byte* base) {
+  slots_[static_cast<size_t>(buffer)].base = base;
+}
+
+std::byte* Memory::Own(int32_t buffer) {
+  const auto i = static_cast<size_t>(buffer);
+  const int64_t wanted = slots_[i].bytes * (slots_[i].local ? streams_ : 1);
+  if (static_cast<int64_t>(owned_[i].size()) < wanted) {
+    owned_[i] = AlignedBuffer();
+    owned_[i] = AlignedBuffer(static_cast<size_t>(wanted), graph_.buffers[i].name);
+  }
+  slots_[i].base = owned_[i].data();
+  return slots_[i].base;
+}
+
+int64_t Memory::bytes() const {
+  return std::accumulate(owned_.begin(), owned_.end(), int64_t{0},
+                         [](int64_t sum, const AlignedBuffer& buffer) {
+                           return sum + static_cast<int64_t>(buffer.size());
+                         });
+}
+
+}  // namespace turbolstm

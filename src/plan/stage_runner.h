@@ -1,0 +1,98 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/philox.h"
+#include "ops/matmul/matmul.h"
+#include "plan/lowered.h"
+#include "plan/memory.h"
+#include "plan/row_layout.h"
+
+namespace turbolstm {
+
+// What a run knows beside the buffers.
+struct RunState {
+  const LoweredGraph* graph = nullptr;
+  const RowLayout* layout = nullptr;
+  const Memory* memory = nullptr;
+  std::vector<PackedMatrix>* weights = nullptr;
+  bool training = false;
+  uint64_t seed = 0;
+  uint32_t training_step = 0;
+};
+
+// Rows of one step, or of a batch value: sequences [row_begin, row_end).
+struct StepRows {
+  int64_t time = 0;
+  int64_t row_begin = 0;
+  int64_t row_end = 0;
+};
+
+// Consecutive rows of an operand: row r of [begin, end) is at data + (r - begin) * stride bytes.
+struct RowRun {
+  const std::byte* data = nullptr;
+  int64_t stride = 0;  // in bytes; 0: the same for all
+  int64_t end = 0;
+};
+
+// Runs stages on one stream. Keeps scratch memory, so each stream has its own.
+class StageRunner {
+ public:
+  StageRunner(const RunState& state, int stream) : state_(state), stream_(stream) {}
+
+  // Local buffers begin at this row.
+  void SetTile(int64_t row_begin) { tile_begin_ = row_begin; }
+
+  // A stage on the rows of one step (Step), or on rows of the batch (Batch; time is ignored).
+  void RunRows(const Stage& stage, const StepRows& rows);
+  // A Step stage on all rows of the steps [time_begin, time_end), all at once where possible.
+  void RunSteps(const Stage& stage, int64_t time_begin, int64_t time_end);
+  void RunStatic(const Stage& stage);
+  // A stage that sums over rows: those of steps [time_begin, time_end), for a range of columns of
+  // its first operand. `first`: the result is written, not added to.
+  void RunReduction(const Stage& stage, int64_t time_begin, int64_t time_end, int64_t column_begin,
+                    int64_t column_end, bool first);
+  // A stage that needs a whole sequence at once.
+  void RunWhole(const Stage& stage);
+
+  void PackWeight(int32_t weight);
+
+ private:
+  const Buffer& buffer(int32_t id) const {
+    return state_.graph->buffers[static_cast<size_t>(id)];
+  }
+  int64_t ElementSize(const View& view) const {
+    return static_cast<int64_t>(SizeOf(buffer(view.buffer).dtype));
+  }
+  // The first element of a view in a row of its buffer.
+  std::byte* Row(const View& view, int64_t row) const;
+  std::byte* OutputRow(const View& view, const StepRows& rows, int64_t row) const;
+  RowRun Resolve(const Operand& operand, int64_t time, int64_t row, int64_t end);
+  RowRun ResolveDelayed(const Operand& operand, int64_t time, int64_t row, int64_t end);
+  RowRun ResolveWithResets(const Operand& operand, int64_t time, int64_t row, int64_t end);
+  Link LinkOf(const Operand& operand, int64_t time, int64_t row) const;
+  RowRun AtLink(const Operand& operand, const Link& link, int64_t row, int64_t end);
+  const std::byte* Zeros(int64_t elements);
+
+  void RunMatMul(const Stage& stage, const StepRows& rows);
+  void RunPointwise(const Stage& stage, const StepRows& rows);
+  void RunNodeRows(const Stage& stage, const StepRows& rows);
+  void RunMatMulFlat(const Stage& stage, int64_t row_begin, int64_t row_end);
+  void RunPointwiseFlat(const Stage& stage, int64_t row_begin, int64_t row_end);
+  bool IsFlat(const Stage& stage) const;
+  // Pointers to the rows of an operand for every row of the steps, in order.
+  ConstRows GatherRows(const Operand& operand, int64_t time_begin, int64_t time_end,
+                       std::vector<const void*>* pointers);
+
+  RunState state_;
+  int stream_;
+  int64_t tile_begin_ = 0;
+  std::vector<std::byte> zeros_;
+  std::vector<PointwiseSlot> inputs_;
+  std::vector<PointwiseSlot> outputs_;
+  std::vector<const void*> pointers_;
+  std::vector<const void*> more_pointers_;
+};
+
+}  // namespace turbolstm
