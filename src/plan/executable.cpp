@@ -5,7 +5,6 @@
 #include <thread>
 
 #include "base/error.h"
-#include "graph/passes/lower_transforms.h"
 #include "graph/passes/passes.h"
 #include "plan/dependencies.h"
 #include "plan/lowering.h"
@@ -15,7 +14,6 @@ namespace turbolstm {
 namespace {
 
 Graph Prepared(Graph graph) {
-  LowerTransforms(&graph);
   RunPasses(&graph, StandardPasses());
   return graph;
 }
@@ -154,6 +152,21 @@ void Executable::Run(const RunOptions& options) {
   pool_->Run(
       plan_->program, [this](int32_t task, int stream) { RunTask(task, stream); }, times_);
   weights_packed_ = true;
+  KeepBoundOutputs();
+}
+
+// Outputs that are inputs outlive the memory these were bound in.
+void Executable::KeepBoundOutputs() {
+  for (const NamedView& output : lowered_.outputs) {
+    if (IsBound(output) && (layout_.dense() || output.domain == Domain::kStatic)) {
+      const auto* values = reinterpret_cast<const float*>(memory_.base(output.view.buffer, 0));
+      unpacked_[output.name].assign(values, values + ElementsOf(output));
+    }
+  }
+}
+
+bool Executable::IsBound(const NamedView& value) const {
+  return lowered_.buffers[static_cast<size_t>(value.view.buffer)].source != BufferSource::kComputed;
 }
 
 void Executable::RunTask(int32_t index, int stream) {
@@ -205,6 +218,9 @@ void Executable::RunGroup(const Group& group, const Task& task, const Work& work
 std::span<const float> Executable::Output(std::string_view name) {
   for (const NamedView& output : lowered_.outputs) {
     if (output.name != name) continue;
+    if (IsBound(output) && (layout_.dense() || output.domain == Domain::kStatic)) {
+      return unpacked_[output.name];
+    }
     if (output.domain != Domain::kStatic && !layout_.dense()) return Unpacked(output);
     return {reinterpret_cast<const float*>(memory_.base(output.view.buffer, 0)),
             static_cast<size_t>(ElementsOf(output))};

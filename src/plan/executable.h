@@ -90,6 +90,8 @@ class Executable {
   void PlaceInputs();
   void PackInput(const NamedView& value, const std::byte* from);
   std::span<const float> Unpacked(const NamedView& value);
+  bool IsBound(const NamedView& value) const;
+  void KeepBoundOutputs();
   void RunTask(int32_t task, int stream);
   void RunGroup(const Group& group, const Task& task, const Work& work, StageRunner* runner);
   const Plan& PlanFor(int64_t steps, int64_t batch);

@@ -232,9 +232,9 @@ Operand OperandOf(const Graph& graph, const Uses& uses, const Storage& storage, 
   operand.direction = read.direction;
   operand.adjoint = read.adjoint;
   if (read.init != kNoNode) {
-    const NodeId base = uses.Base(read.init);
-    const View& init = storage.view_of[at(base)];
-    operand.init = {init.buffer, init.column + read.init_column, read.width};
+    const ResolvedEdge history = uses.Resolve(reader, {read.init});
+    const View& init = storage.view_of[at(history.value)];
+    operand.init = {init.buffer, init.column + history.column + read.init_column, read.width};
     operand.init_stride = read.init_stride;
   }
   return operand;

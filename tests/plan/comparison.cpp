@@ -1,0 +1,86 @@
+#include "plan/comparison.h"
+
+#include <algorithm>
+#include <cmath>
+#include <list>
+
+#include "base/error.h"
+#include "graph/autodiff.h"
+
+namespace turbolstm {
+namespace {
+
+std::string DifferenceOf(const std::string& name, const std::vector<double>& wanted,
+                         const std::vector<float>& got, double tolerance) {
+  if (wanted.size() != got.size()) {
+    return fmt::format("{}: {} elements, wants {}\n", name, got.size(), wanted.size());
+  }
+  double scale = 1;
+  for (const double w : wanted) scale = std::max(scale, std::abs(w));
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    const bool close = std::abs(wanted[i] - double{got[i]}) <= tolerance * scale;
+    if (!close) return fmt::format("{}[{}] is {}, wants {}\n", name, i, got[i], wanted[i]);
+  }
+  return "";
+}
+
+}  // namespace
+
+void RunOn(Executable* executable, const Bindings& bindings) {
+  const std::vector<int32_t> lengths(bindings.lengths.begin(), bindings.lengths.end());
+  executable->SetShape(bindings.steps, bindings.batch, lengths, bindings.resets);
+  std::list<std::vector<float>> narrow;
+  for (const auto& [name, array] : bindings.values) {
+    narrow.emplace_back(array.data.begin(), array.data.end());
+    executable->Bind(name, narrow.back());
+  }
+  for (const auto& [name, array] : bindings.indices) executable->BindIndices(name, array.data);
+  executable->Run({bindings.training, bindings.seed, bindings.training_step});
+}
+
+Outputs Execute(const Graph& graph, const Bindings& bindings, const ExecutableOptions& options) {
+  Executable executable(graph, options);
+  RunOn(&executable, bindings);
+  Outputs outputs;
+  for (const auto& [name, id] : graph.outputs()) {
+    const std::span<const float> values = executable.Output(name);
+    outputs[name] = {values.begin(), values.end()};
+  }
+  return outputs;
+}
+
+std::string Differences(const Graph& graph, const Bindings& bindings, const Outputs& outputs,
+                        double tolerance) {
+  std::string text;
+  for (const auto& [name, wanted] : Interpret(graph, bindings)) {
+    text += DifferenceOf(name, wanted.data, outputs.at(name), tolerance);
+  }
+  return text;
+}
+
+Graph WithGradients(const Graph& graph) {
+  Graph result = graph;
+  std::vector<Cotangent> cotangents;
+  for (const auto& [name, id] : graph.outputs()) {
+    const Node& output = graph.node(id);
+    Node input;
+    input.op = output.domain == Domain::kStatic ? Op::kParameter : Op::kInput;
+    input.domain = output.domain;
+    input.features = output.features;
+    input.name = "cotangent." + name;
+    cotangents.push_back({id, result.Add(std::move(input))});
+  }
+  std::vector<NodeId> wrt;
+  for (NodeId id = 0; id < graph.size(); ++id) {
+    const Node& node = graph.node(id);
+    const bool source = node.op == Op::kInput || node.op == Op::kParameter;
+    if (source && node.type == ValueType::kFloat) wrt.push_back(id);
+  }
+  const std::vector<NodeId> gradients = Gradients(&result, cotangents, wrt);
+  for (size_t i = 0; i < wrt.size(); ++i) {
+    if (gradients[i] != kNoNode) result.AddOutput("d." + graph.node(wrt[i]).name, gradients[i]);
+  }
+  return result;
+}
+
+}  // namespace turbolstm

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "graph/interpreter.h"
+#include "plan/executable.h"
+
+namespace turbolstm {
+
+// fp32 against the float64 interpreter, relative to the largest magnitude of the output (at least
+// 1), for the short sequences of these tests.
+inline constexpr double kFloat32Tolerance = 2e-5;
+
+// Every output of the graph under these bindings, in the caller's layout.
+using Outputs = std::map<std::string, std::vector<float>>;
+Outputs Execute(const Graph& graph, const Bindings& bindings, const ExecutableOptions& options);
+
+// Binds everything and runs once.
+void RunOn(Executable* executable, const Bindings& bindings);
+
+// What differs from the interpreter beyond the tolerance, a line each; empty when nothing does.
+std::string Differences(const Graph& graph, const Bindings& bindings, const Outputs& outputs,
+                        double tolerance);
+
+// The graph with the gradients of the sum of its outputs, times given cotangents ("cotangent.<output>"),
+// for every float input and parameter, as outputs "d.<name>".
+Graph WithGradients(const Graph& graph);
+
+}  // namespace turbolstm
