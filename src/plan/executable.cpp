@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "graph/passes/lower_transforms.h"
 #include "graph/passes/passes.h"
 #include "plan/dependencies.h"
 #include "plan/lowering.h"
@@ -14,6 +15,7 @@ namespace turbolstm {
 namespace {
 
 Graph Prepared(Graph graph) {
+  LowerTransforms(&graph);
   RunPasses(&graph, StandardPasses());
   return graph;
 }
@@ -66,9 +68,8 @@ const Plan& Executable::PlanFor(int64_t steps, int64_t batch) {
   std::unique_ptr<Plan>& plan = plans_[{steps, batch}];
   if (plan) return *plan;
   auto made = std::make_unique<Plan>();
-  made->partition =
-      PartitionWork(lowered_, RowLayout(steps, batch),
-                    {options_.streams, options_.time_block, options_.row_tile});
+  made->partition = PartitionWork(lowered_, RowLayout(steps, batch),
+                                  {options_.streams, options_.time_block, options_.row_tile});
   const std::vector<Task>& tasks = made->partition.tasks;
   made->schedule = ListSchedule(tasks, DeriveDependencies(tasks), options_.streams);
   if (options_.verify) VerifySchedule(tasks, made->schedule);
@@ -144,8 +145,13 @@ void Executable::PackInput(const NamedView& value, const std::byte* from) {
 
 void Executable::Run(const RunOptions& options) {
   PlaceInputs();
-  state_ = {&lowered_, &layout_,         &memory_,    &weights_,
-            options.training, options.seed, options.training_step};
+  state_ = {&lowered_,
+            &layout_,
+            &memory_,
+            &weights_,
+            options.training,
+            options.seed,
+            options.training_step};
   runners_.clear();
   for (int stream = 0; stream < options_.streams; ++stream) runners_.emplace_back(state_, stream);
   times_.resize(record_times_ ? plan_->partition.tasks.size() : 0);
@@ -188,8 +194,8 @@ void Executable::RunGroup(const Group& group, const Task& task, const Work& work
     case WorkKind::kLoop:
       runner->SetTile(task.row_begin);
       for (int64_t i = 0; i < steps; ++i) {
-        const int64_t t = group.direction == Direction::kForward ? task.time_begin + i
-                                                                 : task.time_end - 1 - i;
+        const int64_t t =
+            group.direction == Direction::kForward ? task.time_begin + i : task.time_end - 1 - i;
         const StepRows rows{t, task.row_begin, std::min(task.row_end, layout_.count(t))};
         for (const Stage& stage : group.stages) runner->RunRows(stage, rows);
       }

@@ -9,7 +9,9 @@
 namespace turbolstm {
 namespace {
 
-constexpr size_t at(NodeId id) { return static_cast<size_t>(id); }
+constexpr size_t at(NodeId id) {
+  return static_cast<size_t>(id);
+}
 
 PointwiseOp ProgramOp(Op op) {
   switch (op) {
@@ -63,10 +65,11 @@ PointwiseOp ProgramOp(Op op) {
   }
 }
 
-using OperandKey = std::tuple<int32_t, int64_t, int64_t, int32_t, Direction, bool, int32_t, int64_t>;
+using OperandKey =
+    std::tuple<int32_t, int64_t, int64_t, int32_t, Direction, bool, int32_t, int64_t>;
 
 OperandKey KeyOf(const Operand& o) {
-  return {o.view.buffer, o.view.column, o.view.width, o.delay,
+  return {o.view.buffer, o.view.column, o.view.width,  o.delay,
           o.direction,   o.adjoint,     o.init.buffer, o.init.column};
 }
 
@@ -223,7 +226,13 @@ class ProgramBuilder {
 
 Operand OperandOf(const Graph& graph, const Uses& uses, const Storage& storage, const Node& reader,
                   const Edge& edge) {
-  const ResolvedEdge read = uses.Resolve(reader, edge);
+  ResolvedEdge read = uses.Resolve(reader, edge);
+  if (reader.op == Op::kSlice && reader.domain != Domain::kStatic) {
+    // A slice that is stored itself.
+    read.column += reader.attributes.begin;
+    read.init_column += reader.attributes.begin;
+    read.width = reader.attributes.size;
+  }
   const View& whole = storage.view_of[at(read.value)];
   TL_CHECK(whole.buffer >= 0, "[fusion] {} has no memory", graph.Label(read.value));
   Operand operand;

@@ -9,7 +9,9 @@
 namespace turbolstm {
 namespace {
 
-constexpr size_t at(NodeId id) { return static_cast<size_t>(id); }
+constexpr size_t at(NodeId id) {
+  return static_cast<size_t>(id);
+}
 
 // Pointwise nodes run in one program only when they have the same rows and columns.
 std::pair<Domain, int64_t> ShapeClass(const Node& node) {
@@ -122,8 +124,8 @@ class Grouper {
   }
 
   bool CanHoldSum(NodeId sum, NodeId base) const {
-    const bool same_loop = RegionOf(sum).is_loop() &&
-                           analysis_.region_of[at(base)] == analysis_.region_of[at(sum)];
+    const bool same_loop =
+        RegionOf(sum).is_loop() && analysis_.region_of[at(base)] == analysis_.region_of[at(sum)];
     return graph_.node(base).domain == graph_.node(sum).domain && ReadBySumOnly(base) &&
            !same_loop && !RegionOf(base).is_loop() &&
            (role(base) == Role::kPointwise || role(base) == Role::kFusedSum ||

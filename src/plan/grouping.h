@@ -11,14 +11,14 @@ namespace turbolstm {
 
 // What becomes of a node.
 enum class Role : uint8_t {
-  kSource,      // input or parameter: a buffer to begin with
-  kInline,      // constant: part of the programs that read it
-  kView,        // columns of another value
-  kPointwise,   // instructions of a fused program
-  kFusedSum,    // a sum done by the products it adds
+  kSource,        // input or parameter: a buffer to begin with
+  kInline,        // constant: part of the programs that read it
+  kView,          // columns of another value
+  kPointwise,     // instructions of a fused program
+  kFusedSum,      // a sum done by the products it adds
   kFusedProduct,  // a product that a kFusedSum does
-  kConcat,      // a buffer that its parts are written into
-  kNode,        // a stage of its own
+  kConcat,        // a buffer that its parts are written into
+  kNode,          // a stage of its own
 };
 
 // What a kFusedSum adds up.

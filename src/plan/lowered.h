@@ -46,7 +46,7 @@ struct Operand {
   int32_t delay = 0;
   Direction direction = Direction::kForward;
   bool adjoint = false;
-  View init;               // history row 0
+  View init;                // history row 0
   int64_t init_stride = 0;  // elements from history row to history row
 };
 
@@ -106,7 +106,7 @@ struct LoweredGraph {
   std::vector<Buffer> buffers;
   std::vector<PackedWeight> weights;
   std::vector<Group> groups;
-  std::vector<NamedView> inputs;      // graph inputs and parameters
+  std::vector<NamedView> inputs;  // graph inputs and parameters
   std::vector<NamedView> outputs;
 };
 

@@ -13,7 +13,9 @@
 namespace turbolstm {
 namespace {
 
-constexpr size_t at(NodeId id) { return static_cast<size_t>(id); }
+constexpr size_t at(NodeId id) {
+  return static_cast<size_t>(id);
+}
 
 class Lowering {
  public:
@@ -138,11 +140,11 @@ class Lowering {
   }
 
   int32_t Packed(NodeId matrix, bool transposed) {
-    const auto [it, added] = packed_.try_emplace({matrix, transposed},
-                                                 static_cast<int32_t>(result_.weights.size()));
+    const auto [it, added] =
+        packed_.try_emplace({matrix, transposed}, static_cast<int32_t>(result_.weights.size()));
     if (added) {
-      result_.weights.push_back({view(matrix), graph_.node(matrix).features, transposed,
-                                 IsHoisted(matrix)});
+      result_.weights.push_back(
+          {view(matrix), graph_.node(matrix).features, transposed, IsHoisted(matrix)});
     }
     return it->second;
   }

@@ -23,7 +23,9 @@ int64_t RowsOf(const Buffer& buffer, const RowLayout& layout, int64_t tile_rows)
 }  // namespace
 
 Memory::Memory(const LoweredGraph& graph, int streams)
-    : graph_(graph), streams_(streams), slots_(graph.buffers.size()),
+    : graph_(graph),
+      streams_(streams),
+      slots_(graph.buffers.size()),
       owned_(graph.buffers.size()) {}
 
 void Memory::Resize(const RowLayout& layout, int64_t tile_rows) {

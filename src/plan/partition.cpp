@@ -10,7 +10,9 @@
 namespace turbolstm {
 namespace {
 
-int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+int64_t CeilDiv(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
 
 // Rows of a block whose widest value takes two megabytes: a share of a second-level cache.
 int64_t RowsInCache(const LoweredGraph& graph) {
@@ -181,8 +183,8 @@ class Partitioner {
   void AddReductionTasks(int32_t id, int64_t begin, int64_t end, bool first) {
     constexpr int64_t kAlignment = 16;
     const int64_t columns = group(id).stages[0].inputs[0].view.width;
-    const int64_t part = std::max<int64_t>(
-        1, CeilDiv(CeilDiv(columns, options_.streams), kAlignment) * kAlignment);
+    const int64_t part =
+        std::max<int64_t>(1, CeilDiv(CeilDiv(columns, options_.streams), kAlignment) * kAlignment);
     for (int64_t column = 0; column < columns; column += part) {
       AddTask(id, begin, end, column, std::min(columns, column + part), first);
     }
@@ -220,9 +222,9 @@ class Partitioner {
       rows = layout_.offset(task.time_end) - layout_.offset(task.time_begin);
       const bool columns = KindOfWork(g) == WorkKind::kReduction;
       const int64_t all = columns ? g.stages[0].inputs[0].view.width : layout_.batch();
-      share = all == 0 ? 0
-                       : static_cast<double>(task.row_end - task.row_begin) /
-                             static_cast<double>(all);
+      share = all == 0
+                  ? 0
+                  : static_cast<double>(task.row_end - task.row_begin) / static_cast<double>(all);
     }
     double cost = 0;
     for (const Stage& stage : g.stages) cost += StageCost(graph_, stage, rows, calls) * share;
@@ -230,9 +232,13 @@ class Partitioner {
   }
 
   Access WholeAccess(const View& view) const {
-    return {view.buffer, 0, std::max<int64_t>(1, layout_.steps()),
-            0,           std::max<int64_t>(1, layout_.batch()),
-            view.column, view.column + view.width};
+    return {view.buffer,
+            0,
+            std::max<int64_t>(1, layout_.steps()),
+            0,
+            std::max<int64_t>(1, layout_.batch()),
+            view.column,
+            view.column + view.width};
   }
 
   // Packed weights stand behind the buffers in the numbering.
@@ -268,8 +274,8 @@ class Partitioner {
     const WorkKind kind = KindOfWork(g);
     for (const Stage& stage : g.stages) {
       for (const Operand& operand : stage.inputs) {
-        const int64_t shift = operand.direction == Direction::kForward ? -operand.delay
-                                                                       : operand.delay;
+        const int64_t shift =
+            operand.direction == Direction::kForward ? -operand.delay : operand.delay;
         AddRead(TileAccess(operand.view, *task, kind, shift), task);
         if (operand.init.buffer >= 0) AddRead(WholeHistory(operand.init), task);
       }

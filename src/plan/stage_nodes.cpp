@@ -132,8 +132,8 @@ void EvaluateRow(const RunState& state, const Stage& stage, const Place& place,
     case Op::kCrossEntropy: {
       const float most = MaxOf(x[0], width);
       const int32_t target = CheckedIndex(stage, x[1].index(), width);
-      return y.Set(0, static_cast<float>(std::log(SumOfExp(x[0], width, most)) + most -
-                                         x[0][target]));
+      return y.Set(0,
+                   static_cast<float>(std::log(SumOfExp(x[0], width, most)) + most - x[0][target]));
     }
     default:
       Fail("[{}] {} does not run row by row", stage.name, Traits(stage.op).name);
@@ -190,6 +190,12 @@ void StageRunner::RunStatic(const Stage& stage) {
     (*stage.kernel)({1, stage.outputs[0].width, inputs_.data(), outputs_.data()});
     return;
   }
+  if (stage.kind == Stage::Kind::kMatMul) {
+    const View& x = stage.inputs[0].view;
+    MatMul({Row(x, 0), x.width}, 1, (*state_.weights)[static_cast<size_t>(stage.weight)], nullptr,
+           false, {Row(stage.outputs[0], 0), stage.outputs[0].width});
+    return;
+  }
   auto* y = reinterpret_cast<float*>(Row(stage.outputs[0], 0));
   const auto input = [&](size_t i) {
     return reinterpret_cast<const float*>(Row(stage.inputs[i].view, 0));
@@ -244,7 +250,8 @@ void StageRunner::RunReduction(const Stage& stage, int64_t time_begin, int64_t t
                                int64_t column_begin, int64_t column_end, bool first) {
   const RowLayout& layout = *state_.layout;
   const bool steps = stage.domain == Domain::kStep;
-  const int64_t rows = steps ? layout.offset(time_end) - layout.offset(time_begin) : layout.batch();
+  int64_t rows = stage.domain == Domain::kBatch ? layout.batch() : 1;
+  if (steps) rows = layout.offset(time_end) - layout.offset(time_begin);
   auto* y = reinterpret_cast<float*>(Row(stage.outputs[0], 0));
   const auto operand = [&](size_t i, std::vector<const void*>* pointers) {
     const View& view = stage.inputs[i].view;
@@ -264,8 +271,8 @@ void StageRunner::RunReduction(const Stage& stage, int64_t time_begin, int64_t t
   const int64_t heads = std::max<int64_t>(1, stage.attributes.size);
   const int64_t m = stage.inputs[0].view.width / heads;
   const int64_t n = stage.inputs[1].view.width / heads;
-  const DType arithmetic = state_.graph->precision == Precision::kBFloat16 ? DType::kBFloat16
-                                                                           : DType::kFloat32;
+  const DType arithmetic =
+      state_.graph->precision == Precision::kBFloat16 ? DType::kBFloat16 : DType::kFloat32;
   for (int64_t head = 0; head < heads; ++head) {
     const int64_t begin = std::max(column_begin, head * m);
     const int64_t end = std::min(column_end, (head + 1) * m);
@@ -374,8 +381,7 @@ void StageRunner::RunWhole(const Stage& stage) {
       const bool steps = stage.domain == Domain::kStep;
       for (int64_t t = 0; t < (steps ? layout.steps() : 1); ++t) {
         for (int64_t b = 0; b < (steps ? layout.count(t) : layout.batch()); ++b) {
-          const int32_t entry =
-              CheckedIndex(stage, input(0, t, b).index(), stage.attributes.size);
+          const int32_t entry = CheckedIndex(stage, input(0, t, b).index(), stage.attributes.size);
           const ConstRow g = input(1, t, b);
           for (int64_t i = 0; i < width; ++i) y[entry * width + i] += g[i];
         }

@@ -15,10 +15,10 @@ std::byte* StageRunner::OutputRow(const View& view, const StepRows& rows, int64_
   return Row(view, target.domain == Domain::kStep ? state_.layout->offset(rows.time) + row : row);
 }
 
-const std::byte* StageRunner::Zeros(int64_t elements) {
-  const size_t bytes = static_cast<size_t>(elements) * sizeof(float);
-  if (zeros_.size() < bytes) zeros_.resize(bytes);
-  return zeros_.data();
+StageRunner::StageRunner(const RunState& state, int stream) : state_(state), stream_(stream) {
+  int64_t width = 0;
+  for (const Buffer& each : state.graph->buffers) width = std::max(width, each.width);
+  zeros_.resize(static_cast<size_t>(width) * sizeof(float));
 }
 
 // Rows [row, end) of an operand as read at a step: the first run of them that lies evenly.
@@ -90,7 +90,7 @@ RowRun StageRunner::AtLink(const Operand& operand, const Link& link, int64_t row
     return {Row(operand.view, place), stride, end};
   }
   if (link.kind == Link::Kind::kNothing || operand.init.buffer < 0) {
-    return {Zeros(operand.view.width), 0, end};
+    return {zeros_.data(), 0, end};
   }
   View init = operand.init;
   init.column += link.index * operand.init_stride;
@@ -128,8 +128,8 @@ void StageRunner::RunMatMul(const Stage& stage, const StepRows& rows) {
     source.pointers = pointers_.data();
   }
   const View& y = stage.outputs[0];
-  const auto* bias = stage.bias.buffer < 0 ? nullptr
-                                           : reinterpret_cast<const float*>(Row(stage.bias, 0));
+  const auto* bias =
+      stage.bias.buffer < 0 ? nullptr : reinterpret_cast<const float*>(Row(stage.bias, 0));
   MatMul(source, m, (*state_.weights)[static_cast<size_t>(stage.weight)], bias, stage.accumulate,
          {OutputRow(y, rows, rows.row_begin), buffer(y.buffer).width, buffer(y.buffer).dtype});
 }
@@ -181,8 +181,8 @@ void StageRunner::RunSteps(const Stage& stage, int64_t time_begin, int64_t time_
 void StageRunner::RunMatMulFlat(const Stage& stage, int64_t row_begin, int64_t row_end) {
   const View& x = stage.inputs[0].view;
   const View& y = stage.outputs[0];
-  const auto* bias = stage.bias.buffer < 0 ? nullptr
-                                           : reinterpret_cast<const float*>(Row(stage.bias, 0));
+  const auto* bias =
+      stage.bias.buffer < 0 ? nullptr : reinterpret_cast<const float*>(Row(stage.bias, 0));
   MatMul({Row(x, row_begin), buffer(x.buffer).width, buffer(x.buffer).dtype}, row_end - row_begin,
          (*state_.weights)[static_cast<size_t>(stage.weight)], bias, stage.accumulate,
          {Row(y, row_begin), buffer(y.buffer).width, buffer(y.buffer).dtype});
@@ -226,8 +226,8 @@ void StageRunner::PackWeight(int32_t weight) {
   const int64_t heads = shape.size() == 3 ? shape[0] : 1;
   const MatrixView matrix{reinterpret_cast<const float*>(Row(source.matrix, 0)),
                           heads * shape.end()[-2], shape.back(), shape.back()};
-  const DType storage = state_.graph->precision == Precision::kBFloat16 ? DType::kBFloat16
-                                                                        : DType::kFloat32;
+  const DType storage =
+      state_.graph->precision == Precision::kBFloat16 ? DType::kBFloat16 : DType::kFloat32;
   Pack(matrix, !source.transposed, storage, &(*state_.weights)[static_cast<size_t>(weight)], heads);
 }
 

@@ -39,7 +39,7 @@ struct RowRun {
 // Runs stages on one stream. Keeps scratch memory, so each stream has its own.
 class StageRunner {
  public:
-  StageRunner(const RunState& state, int stream) : state_(state), stream_(stream) {}
+  StageRunner(const RunState& state, int stream);
 
   // Local buffers begin at this row.
   void SetTile(int64_t row_begin) { tile_begin_ = row_begin; }
@@ -59,9 +59,7 @@ class StageRunner {
   void PackWeight(int32_t weight);
 
  private:
-  const Buffer& buffer(int32_t id) const {
-    return state_.graph->buffers[static_cast<size_t>(id)];
-  }
+  const Buffer& buffer(int32_t id) const { return state_.graph->buffers[static_cast<size_t>(id)]; }
   int64_t ElementSize(const View& view) const {
     return static_cast<int64_t>(SizeOf(buffer(view.buffer).dtype));
   }
@@ -73,7 +71,6 @@ class StageRunner {
   RowRun ResolveWithResets(const Operand& operand, int64_t time, int64_t row, int64_t end);
   Link LinkOf(const Operand& operand, int64_t time, int64_t row) const;
   RowRun AtLink(const Operand& operand, const Link& link, int64_t row, int64_t end);
-  const std::byte* Zeros(int64_t elements);
 
   void RunMatMul(const Stage& stage, const StepRows& rows);
   void RunPointwise(const Stage& stage, const StepRows& rows);
@@ -88,7 +85,7 @@ class StageRunner {
   RunState state_;
   int stream_;
   int64_t tile_begin_ = 0;
-  std::vector<std::byte> zeros_;
+  std::vector<std::byte> zeros_;  // a row of any width
   std::vector<PointwiseSlot> inputs_;
   std::vector<PointwiseSlot> outputs_;
   std::vector<const void*> pointers_;

@@ -5,7 +5,9 @@
 namespace turbolstm {
 namespace {
 
-constexpr size_t at(NodeId id) { return static_cast<size_t>(id); }
+constexpr size_t at(NodeId id) {
+  return static_cast<size_t>(id);
+}
 
 int64_t WidthOf(const Node& node) {
   return node.domain == Domain::kStatic ? ElementCount(node.features) : node.features[0];
@@ -133,9 +135,9 @@ class Assigner {
 
   bool CanLieIn(NodeId concat, const Edge& edge) const {
     const Role part = role(edge.source);
-    const bool computed = part == Role::kPointwise || part == Role::kNode ||
-                          (part == Role::kFusedSum &&
-                           grouping_.sums.at(edge.source).base == kNoNode);
+    const bool computed =
+        part == Role::kPointwise || part == Role::kNode ||
+        (part == Role::kFusedSum && grouping_.sums.at(edge.source).base == kNoNode);
     return edge.delay == 0 && computed && owner_[at(edge.source)] == kNoNode &&
            !uses_.IsOutput(edge.source) && !IsBase(edge.source) &&
            graph_.node(edge.source).domain == graph_.node(concat).domain &&
@@ -254,7 +256,7 @@ class Assigner {
     const NodeId concat = owner_[at(part)];
     int64_t column = view(concat).column;
     for (const Edge& edge : graph_.node(concat).inputs) {
-      if (edge.source == part) break;
+      if (edge.source == part && edge.delay == 0) break;
       column += graph_.node(edge.source).features[0];
     }
     view(part) = {view(concat).buffer, column, WidthOf(graph_.node(part))};

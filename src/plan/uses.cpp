@@ -3,7 +3,9 @@
 namespace turbolstm {
 namespace {
 
-constexpr size_t at(NodeId id) { return static_cast<size_t>(id); }
+constexpr size_t at(NodeId id) {
+  return static_cast<size_t>(id);
+}
 
 }  // namespace
 

@@ -24,8 +24,8 @@ void RunOn(Executable* executable, const Bindings& bindings);
 std::string Differences(const Graph& graph, const Bindings& bindings, const Outputs& outputs,
                         double tolerance);
 
-// The graph with the gradients of the sum of its outputs, times given cotangents ("cotangent.<output>"),
-// for every float input and parameter, as outputs "d.<name>".
+// The graph with the gradients of the sum of its outputs, times given cotangents
+// ("cotangent.<output>"), for every float input and parameter, as outputs "d.<name>".
 Graph WithGradients(const Graph& graph);
 
 }  // namespace turbolstm

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "cells/cell.h"
+#include "graph/text.h"
 #include "plan/comparison.h"
 #include "testing/random_bindings.h"
 #include "testing/random_graph.h"
@@ -30,7 +31,8 @@ TEST_P(RandomGraphs, AgreeWithTheInterpreter) {
   const std::vector<ExecutableOptions> plans = Plans();
   const ExecutableOptions& plan = plans[seed / 2 % plans.size()];
   const Outputs outputs = Execute(graph, bindings, plan);
-  EXPECT_EQ(Differences(graph, bindings, outputs, kFloat32Tolerance), "") << "seed " << seed;
+  EXPECT_EQ(Differences(graph, bindings, outputs, kFloat32Tolerance), "") << "seed " << seed << "\n"
+                                                                          << PrintGraph(graph);
   EXPECT_EQ(Execute(graph, bindings, plan), outputs) << "the same plan twice, seed " << seed;
 }
 
