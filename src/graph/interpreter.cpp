@@ -6,31 +6,12 @@
 
 #include "base/error.h"
 #include "base/philox.h"
-#include "graph/bindings_check.h"
+#include "graph/interpreter_checks.h"
 #include "graph/pointwise_reference.h"
-#include "graph/shapes.h"
-#include "graph/walk.h"
+#include "graph/reads.h"
 
 namespace turbolstm {
 namespace {
-
-// One row of a node's value: row t * B + b of a Step value, b of a Batch value, 0 of a Static one.
-struct Cell {
-  NodeId node = kNoNode;
-  int64_t row = 0;
-};
-
-// Where a row stands in the batch; -1 where its domain has no such axis.
-struct Site {
-  int64_t t = -1;
-  int64_t b = -1;
-};
-
-// What an operand reads at a site: a row of a node from element `offset` on; no node: zeros.
-struct Source {
-  Cell cell;
-  int64_t offset = 0;
-};
 
 // A row that stretches when it has one element.
 struct Row {
@@ -44,9 +25,10 @@ class Interpreter {
   Interpreter(const Graph& graph, const Bindings& bindings)
       : graph_(graph),
         bindings_(bindings),
+        reads_(graph, bindings),
         values_(static_cast<size_t>(graph.size())),
         states_(static_cast<size_t>(graph.size())) {
-    CheckGraph();
+    CheckInterpretable(graph);
     CheckBindings(graph, bindings);
   }
 
@@ -55,154 +37,17 @@ class Interpreter {
     TL_CHECK(node.type == ValueType::kFloat, "[interpreter] '{}' holds indices, wants numbers",
              graph_.Label(id));
     Touch(id);
-    ForEachRow(node.domain, [&](Site site) { Evaluate({id, RowOf(node.domain, site)}); });
+    reads_.ForEachRow(node.domain, [&](Reads::Site site) {
+      Evaluate({id, reads_.RowOf(node.domain, site)});
+    });
     return {FullShape(node, bindings_), values_[static_cast<size_t>(id)]};
   }
 
  private:
+  using Cell = Reads::Cell;
+  using Site = Reads::Site;
+  using Source = Reads::Source;
   enum State : uint8_t { kUnknown, kOpen, kDone };
-
-  void CheckGraph() const {
-    for (NodeId id = 0; id < graph_.size(); ++id) {
-      const Node& node = graph_.node(id);
-      Node inferred = node;
-      InferShape(graph_, &inferred);
-      TL_CHECK(inferred.features == node.features && inferred.domain == node.domain,
-               "[interpreter] '{}' is {} {}, its operands make it {} {}", graph_.Label(id),
-               Name(node.domain), node.features, Name(inferred.domain), inferred.features);
-      for (const Edge& edge : node.inputs) CheckEdge(id, edge);
-    }
-  }
-
-  void CheckEdge(NodeId reader, const Edge& edge) const {
-    TL_CHECK(edge.zoneout == 0 && edge.dropout == 0,
-             "[interpreter] '{}' reads {}@{} with {}, which LowerTransforms expands beforehand",
-             graph_.Label(reader), graph_.Label(edge.source), edge.delay,
-             edge.zoneout != 0 ? "zoneout" : "dropout");
-    TL_CHECK(!edge.adjoint || edge.init == kNoNode,
-             "[interpreter] '{}' reads {}@{} as an adjoint with an initial value",
-             graph_.Label(reader), graph_.Label(edge.source), edge.delay);
-  }
-
-  // --- Rows and sites.
-
-  int64_t Length(int64_t b) const {
-    return bindings_.lengths.empty() ? bindings_.steps : bindings_.lengths[static_cast<size_t>(b)];
-  }
-
-  int64_t RowOf(Domain domain, Site site) const {
-    switch (domain) {
-      case Domain::kStatic:
-        return 0;
-      case Domain::kBatch:
-        return site.b;
-      case Domain::kStep:
-        return site.t * bindings_.batch + site.b;
-    }
-    return 0;
-  }
-
-  Site SiteOf(Domain domain, int64_t row) const {
-    switch (domain) {
-      case Domain::kStatic:
-        return {};
-      case Domain::kBatch:
-        return {-1, row};
-      case Domain::kStep:
-        return {row / bindings_.batch, row % bindings_.batch};
-    }
-    return {};
-  }
-
-  template <typename F>
-  void ForEachStep(int64_t b, F f) const {
-    for (int64_t t = 0; t < Length(b); ++t) f(Site{t, b});
-  }
-
-  // All rows that exist: padded steps do not.
-  template <typename F>
-  void ForEachRow(Domain domain, F f) const {
-    if (domain == Domain::kStatic) return f(Site{});
-    for (int64_t b = 0; b < bindings_.batch; ++b) {
-      if (domain == Domain::kBatch) {
-        f(Site{-1, b});
-      } else {
-        ForEachStep(b, f);
-      }
-    }
-  }
-
-  // The sites whose operands make up this row.
-  template <typename F>
-  void ForEachSite(const Node& node, int64_t row, F f) const {
-    const Site site = SiteOf(node.domain, row);
-    switch (node.op) {
-      case Op::kOuter:
-      case Op::kSumRows:
-      case Op::kScatterAdd:
-        return ForEachRow(OperandDomain(node), f);
-      case Op::kSumTime:
-      case Op::kInitGrad:
-      case Op::kFirstMaxMask:
-        return ForEachStep(site.b, f);
-      default:
-        return f(site);
-    }
-  }
-
-  Domain OperandDomain(const Node& node) const {
-    Domain domain = Domain::kStatic;
-    for (const Edge& edge : node.inputs) {
-      domain = std::max(domain, edge.delay > 0 ? Domain::kStep : graph_.node(edge.source).domain);
-    }
-    return domain;
-  }
-
-  // --- Reads.
-
-  Walk WalkOf(int64_t b, Direction direction) const {
-    const uint8_t* resets = bindings_.resets.empty() ? nullptr : bindings_.resets.data() + b;
-    return Walk(Length(b), direction, resets, bindings_.batch);
-  }
-
-  Source Find(const Node& reader, const Edge& edge, Site site) const {
-    if (edge.delay == 0) return {{edge.source, RowOf(graph_.node(edge.source).domain, site)}};
-    const Direction direction = edge.adjoint ? Opposite(reader.direction) : reader.direction;
-    const Walk walk = WalkOf(site.b, direction);
-    const int64_t position = walk.Position(site.t);
-    const Link link =
-        edge.adjoint ? walk.ReadAhead(position, edge.delay) : walk.Read(position, edge.delay);
-    return Follow(edge, link, site.b);
-  }
-
-  // Row `j` of the final state of the edge into `final`.
-  Source FindFinal(const Node& final, int64_t b, int64_t j) const {
-    const Edge& edge = final.inputs[0];
-    const Walk walk = WalkOf(b, final.direction);
-    return Follow(edge, walk.Read(walk.length() + j, edge.delay), b);
-  }
-
-  Source Follow(const Edge& edge, Link link, int64_t b) const {
-    const Node& source = graph_.node(edge.source);
-    if (link.kind == Link::Kind::kStep) {
-      return {{edge.source, RowOf(source.domain, {link.index, b})}};
-    }
-    if (link.kind == Link::Kind::kNothing || edge.init == kNoNode) return {};
-    const Domain domain = graph_.node(edge.init).domain;
-    return {{edge.init, RowOf(domain, {-1, b})}, link.index * ElementCount(source.features)};
-  }
-
-  template <typename F>
-  void ForEachSource(Cell cell, F f) const {
-    const Node& node = graph_.node(cell.node);
-    if (node.op == Op::kFinal) {
-      for (int64_t j = 0; j < node.inputs[0].delay; ++j) f(FindFinal(node, cell.row, j));
-      return;
-    }
-    ForEachSite(node, cell.row, [&](Site site) {
-      for (const Edge& edge : node.inputs) f(Find(node, edge, site));
-    });
-  }
 
   // --- Evaluation, on a stack of our own: a chain over many steps is deep.
 
@@ -240,7 +85,7 @@ class Interpreter {
   }
 
   void PushSources(Cell cell, std::vector<Cell>* stack) {
-    ForEachSource(cell, [&](Source source) {
+    reads_.ForEachSource(cell, [&](Source source) {
       if (source.cell.node == kNoNode) return;
       if (graph_.node(source.cell.node).type == ValueType::kIndex) return;
       const State state = StateOf(source.cell);
@@ -271,7 +116,7 @@ class Interpreter {
   Row Read(const Node& reader, size_t operand, Site site) {
     const Edge& edge = reader.inputs[operand];
     const int64_t n = ElementCount(graph_.node(edge.source).features);
-    return Read(Find(reader, edge, site), n);
+    return Read(reads_.Find(reader, edge, site), n);
   }
   Row Read(Source source, int64_t n) {
     if (source.cell.node == kNoNode) return {nullptr, n};
@@ -279,11 +124,11 @@ class Interpreter {
   }
 
   int64_t ReadIndex(const Node& reader, size_t operand, Site site, int64_t bound) const {
-    const Source source = Find(reader, reader.inputs[operand], site);
+    const Source source = reads_.Find(reader, reader.inputs[operand], site);
     if (source.cell.node == kNoNode) return 0;
     const Node& ids = graph_.node(source.cell.node);
     const int64_t index = bindings_.indices.at(ids.name).data[static_cast<size_t>(source.cell.row)];
-    const Site place = SiteOf(ids.domain, source.cell.row);
+    const Site place = reads_.SiteOf(ids.domain, source.cell.row);
     TL_CHECK(index >= 0 && index < bound,
              "[{}] index {} of '{}' (step {}, sequence {}) wants 0 to {}", Traits(reader.op).name,
              index, ids.name, place.t, place.b, bound - 1);
@@ -292,7 +137,7 @@ class Interpreter {
 
   void Compute(Cell cell) {
     const Node& node = graph_.node(cell.node);
-    const Site site = SiteOf(node.domain, cell.row);
+    const Site site = reads_.SiteOf(node.domain, cell.row);
     const int64_t n = ElementCount(node.features);
     double* out = Data(cell);
     if (Traits(node.op).pointwise) return Pointwise(node, site, out, n);
@@ -309,10 +154,10 @@ class Interpreter {
       case Op::kRandomMask:
         return RandomMask(node, cell.row, out, n);
       case Op::kLengths:
-        *out = static_cast<double>(Length(site.b));
+        *out = static_cast<double>(reads_.Length(site.b));
         return;
       case Op::kRowCount:
-        ForEachRow(node.attributes.domain, [&](Site) { *out += 1; });
+        reads_.ForEachRow(node.attributes.domain, [&](Site) { *out += 1; });
         return;
       case Op::kMatMul:
       case Op::kMatMulTransposed:
@@ -335,7 +180,7 @@ class Interpreter {
       }
       case Op::kSumTime:
       case Op::kSumRows:
-        ForEachSite(node, cell.row, [&](Site s) {
+        reads_.ForEachSite(node, cell.row, [&](Site s) {
           const Row x = Read(node, 0, s);
           for (int64_t i = 0; i < n; ++i) out[i] += x[i];
         });
@@ -358,7 +203,7 @@ class Interpreter {
         return;
       }
       case Op::kScatterAdd:
-        ForEachSite(node, cell.row, [&](Site s) {
+        reads_.ForEachSite(node, cell.row, [&](Site s) {
           const int64_t index = ReadIndex(node, 0, s, node.features[0]);
           const Row g = Read(node, 1, s);
           for (int64_t i = 0; i < g.n; ++i) out[index * g.n + i] += g[i];
@@ -430,7 +275,7 @@ class Interpreter {
     const int64_t heads = std::max<int64_t>(node.attributes.size, 1);
     const int64_t m = node.features[node.features.size() - 2];
     const int64_t k = node.features[node.features.size() - 1];
-    ForEachSite(node, row, [&](Site site) {
+    reads_.ForEachSite(node, row, [&](Site site) {
       const Row a = Read(node, 0, site);
       const Row b = Read(node, 1, site);
       for (int64_t head = 0; head < heads; ++head) {
@@ -491,7 +336,7 @@ class Interpreter {
   void FirstMaxMask(const Node& node, Site site, double* out, int64_t n) {
     std::vector<double> best(static_cast<size_t>(n), -std::numeric_limits<double>::infinity());
     std::vector<int64_t> first(static_cast<size_t>(n), 0);
-    ForEachStep(site.b, [&](Site s) {
+    reads_.ForEachStep(site.b, [&](Site s) {
       const Row x = Read(node, 0, s);
       for (size_t i = 0; i < best.size(); ++i) {
         const double value = x[static_cast<int64_t>(i)];
@@ -507,13 +352,13 @@ class Interpreter {
     const Edge& edge = node.inputs[0];
     const int64_t n = ElementCount(graph_.node(edge.source).features);
     for (int64_t j = 0; j < edge.delay; ++j) {
-      const Row x = Read(FindFinal(node, site.b, j), n);
+      const Row x = Read(reads_.FindFinal(node, site.b, j), n);
       for (int64_t i = 0; i < n; ++i) out[j * n + i] = x[i];
     }
   }
 
   void FinalGrad(const Node& node, Site site, double* out, int64_t n) {
-    const Walk walk = WalkOf(site.b, node.direction);
+    const Walk walk = reads_.WalkOf(site.b, node.direction);
     const Link link = walk.ReadFinal(walk.Position(site.t), node.attributes.size);
     if (link.kind == Link::Kind::kNothing) return;
     const Row g = Read(node, 0, site);
@@ -521,7 +366,7 @@ class Interpreter {
   }
 
   void FinalInitGrad(const Node& node, Site site, double* out) {
-    const Walk walk = WalkOf(site.b, node.direction);
+    const Walk walk = reads_.WalkOf(site.b, node.direction);
     const int64_t delay = node.attributes.size;
     const Row g = Read(node, 0, site);
     const int64_t n = g.n / delay;
@@ -533,8 +378,8 @@ class Interpreter {
   }
 
   void InitGrad(const Node& node, Site site, double* out) {
-    const Walk walk = WalkOf(site.b, node.direction);
-    ForEachStep(site.b, [&](Site s) {
+    const Walk walk = reads_.WalkOf(site.b, node.direction);
+    reads_.ForEachStep(site.b, [&](Site s) {
       const Link link = walk.Read(walk.Position(s.t), node.attributes.size);
       if (link.kind != Link::Kind::kInit) return;
       const Row g = Read(node, 0, s);
@@ -552,6 +397,7 @@ class Interpreter {
 
   const Graph& graph_;
   const Bindings& bindings_;
+  Reads reads_;
   std::vector<std::vector<double>> values_;
   std::vector<std::vector<State>> states_;
 };

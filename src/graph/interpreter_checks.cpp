@@ -1,9 +1,10 @@
-#include "graph/bindings_check.h"
+#include "graph/interpreter_checks.h"
 
 #include <set>
 #include <string_view>
 
 #include "base/error.h"
+#include "graph/shapes.h"
 
 namespace turbolstm {
 namespace {
@@ -46,6 +47,16 @@ void CheckSequences(const Bindings& bindings) {
            "[bindings] got {} resets, wants T * B = {}", bindings.resets.size(), rows);
 }
 
+void CheckEdge(const Graph& graph, NodeId reader, const Edge& edge) {
+  TL_CHECK(edge.zoneout == 0 && edge.dropout == 0,
+           "[interpreter] '{}' reads {}@{} with {}, which LowerTransforms expands beforehand",
+           graph.Label(reader), graph.Label(edge.source), edge.delay,
+           edge.zoneout != 0 ? "zoneout" : "dropout");
+  TL_CHECK(!edge.adjoint || edge.init == kNoNode,
+           "[interpreter] '{}' reads {}@{} as an adjoint with an initial value",
+           graph.Label(reader), graph.Label(edge.source), edge.delay);
+}
+
 }  // namespace
 
 std::vector<int64_t> FullShape(const Node& node, const Bindings& bindings) {
@@ -56,6 +67,18 @@ std::vector<int64_t> FullShape(const Node& node, const Bindings& bindings) {
     shape.insert(shape.end(), node.features.begin(), node.features.end());
   }
   return shape;
+}
+
+void CheckInterpretable(const Graph& graph) {
+  for (NodeId id = 0; id < graph.size(); ++id) {
+    const Node& node = graph.node(id);
+    Node inferred = node;
+    InferShape(graph, &inferred);
+    TL_CHECK(inferred.features == node.features && inferred.domain == node.domain,
+             "[interpreter] '{}' is {} {}, its operands make it {} {}", graph.Label(id),
+             Name(node.domain), node.features, Name(inferred.domain), inferred.features);
+    for (const Edge& edge : node.inputs) CheckEdge(graph, id, edge);
+  }
 }
 
 void CheckBindings(const Graph& graph, const Bindings& bindings) {
