@@ -14,9 +14,9 @@ struct TextSource {
   // "tsv": a file in the same form (see ReadRatedText); "imdb": see ReadImdb.
   std::string kind = "snippets";
   std::filesystem::path path = {};  // empty: kSnippetsPath, for snippets alone
-  double neutral_below = 0.5;  // snippets and tsv
-  double held_out = 0.1;       // share, snippets and tsv; imdb holds out its test part
-  uint64_t seed = 1;           // of the split
+  double neutral_below = 0.5;       // snippets and tsv
+  double held_out = 0.1;            // share, snippets and tsv; imdb holds out its test part
+  uint64_t seed = 1;                // of the split
 };
 
 inline constexpr const char* kSnippetsPath = "data/sentiment/movieReviewSnippets_GroundTruth.txt";

@@ -62,7 +62,8 @@ void CheckLengths(const OnnxTensor& lengths, int64_t steps, const std::string& p
 }  // namespace
 
 OnnxRecurrentCase ReadOnnxRecurrentCase(const std::filesystem::path& directory) {
-  OnnxRecurrentCase result{.node = ReadOnnxRecurrentNode(directory / "model.onnx")};
+  OnnxRecurrentCase result;
+  result.node = ReadOnnxRecurrentNode(directory / "model.onnx");
   const OnnxRecurrentNode& node = result.node;
   const std::filesystem::path data = directory / "test_data_set_0";
   CaseFiles inputs(data, "input", node.inputs);

@@ -167,7 +167,9 @@ OnnxRecurrentNode ParseOnnxRecurrentNode(std::string_view bytes, std::string_vie
   TL_CHECK(model.graph().node_size() == 1, "[{}] has {} nodes, wants one RNN, GRU or LSTM", source,
            model.graph().node_size());
   const onnx::NodeProto& proto = model.graph().node(0);
-  OnnxRecurrentNode node{.name = proto.name(), .op = ParseOp(proto, source)};
+  OnnxRecurrentNode node;
+  node.name = proto.name();
+  node.op = ParseOp(proto, source);
   std::set<std::string> seen;
   for (const Attribute& attribute : proto.attribute()) {
     TL_CHECK(seen.insert(attribute.name()).second, "[{}] attribute {:?} is given twice", source,

@@ -64,7 +64,9 @@ OnnxTensor ParseOnnxTensor(std::string_view bytes, std::string_view source) {
   TL_CHECK(proto.data_location() != onnx::TensorProto::EXTERNAL && proto.external_data_size() == 0,
            "[{}] keeps its data in another file, wants it inside", source);
   TL_CHECK(!proto.has_segment(), "[{}] is a segment of a tensor, wants a whole one", source);
-  OnnxTensor tensor{.name = proto.name(), .shape = {proto.dims().begin(), proto.dims().end()}};
+  OnnxTensor tensor;
+  tensor.name = proto.name();
+  tensor.shape = {proto.dims().begin(), proto.dims().end()};
   if (proto.data_type() == onnx::TensorProto::FLOAT) {
     tensor.dtype = DType::kFloat32;
     tensor.floats = Elements<float>(proto, proto.float_data(), tensor.shape, source);
