@@ -3,8 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "graph/analysis.h"
-#include "graph/builder.h"
 #include "graph/text.h"
 #include "testing/gradient_check.h"
 #include "testing/random_bindings.h"

@@ -475,7 +475,7 @@ class Generator {
   }
 
   void AddOutput(const Value& value, bool wanted) {
-    if (!wanted || (!options_.static_outputs && node(value).domain == Domain::kStatic)) return;
+    if (!wanted) return;
     graph_->AddOutput(fmt::format("output{}", graph_->outputs().size()), value.id());
   }
 

@@ -7,11 +7,10 @@
 namespace turbolstm {
 
 struct RandomGraphOptions {
-  int operators = 24;          // about how many nodes besides inputs and parameters
-  int32_t max_delay = 4;       // on cycles, inputs and everything else
-  bool transforms = false;     // zoneout and variational dropout on some delayed edges
-  bool reverse = true;         // some nodes walk in reverse
-  bool static_outputs = true;  // sums over all rows are among the outputs
+  int operators = 24;       // about how many nodes besides inputs and parameters
+  int32_t max_delay = 4;    // on cycles, inputs and everything else
+  bool transforms = false;  // zoneout and variational dropout on some delayed edges
+  bool reverse = true;      // some nodes walk in reverse
 };
 
 // A legal graph drawn from all operators: several inputs, cycles with and without matrix products,
