@@ -53,6 +53,8 @@ Executable::Executable(Graph graph, const ExecutableOptions& options,
       weights_(lowered_.weights.size()) {
   TL_CHECK(pool_->streams() >= options_.streams, "[plan] the pool has {} streams, wants {}",
            pool_->streams(), options_.streams);
+  state_ = {&lowered_, &layout_, &memory_, &weights_};
+  for (int stream = 0; stream < options_.streams; ++stream) runners_.emplace_back(&state_, stream);
   SetShape(0, 0);
 }
 
@@ -145,15 +147,9 @@ void Executable::PackInput(const NamedView& value, const std::byte* from) {
 
 void Executable::Run(const RunOptions& options) {
   PlaceInputs();
-  state_ = {&lowered_,
-            &layout_,
-            &memory_,
-            &weights_,
-            options.training,
-            options.seed,
-            options.training_step};
-  runners_.clear();
-  for (int stream = 0; stream < options_.streams; ++stream) runners_.emplace_back(state_, stream);
+  state_.training = options.training;
+  state_.seed = options.seed;
+  state_.training_step = options.training_step;
   times_.resize(record_times_ ? plan_->partition.tasks.size() : 0);
   pool_->Run(
       plan_->program, [this](int32_t task, int stream) { RunTask(task, stream); }, times_);

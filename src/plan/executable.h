@@ -47,6 +47,9 @@ struct RunOptions {
 // without a copy when all sequences have full length. Not for several threads at once.
 class Executable {
  public:
+  Executable(const Executable&) = delete;
+  Executable& operator=(const Executable&) = delete;
+
   // The graph may hold transforms and unsimplified parts; the standard passes run here.
   // pool: threads to share with others; by default the executable has its own.
   Executable(Graph graph, const ExecutableOptions& options,

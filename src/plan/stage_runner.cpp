@@ -15,9 +15,11 @@ std::byte* StageRunner::OutputRow(const View& view, const StepRows& rows, int64_
   return Row(view, target.domain == Domain::kStep ? state_.layout->offset(rows.time) + row : row);
 }
 
-StageRunner::StageRunner(const RunState& state, int stream) : state_(state), stream_(stream) {
+StageRunner::StageRunner(const RunState* state, int stream) : state_(*state), stream_(stream) {
   int64_t width = 0;
-  for (const Buffer& each : state.graph->buffers) width = std::max(width, each.width);
+  for (const Buffer& each : state_.graph->buffers) {
+    if (each.domain != Domain::kStatic) width = std::max(width, each.width);
+  }
   zeros_.resize(static_cast<size_t>(width) * sizeof(float));
 }
 

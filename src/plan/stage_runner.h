@@ -39,7 +39,8 @@ struct RowRun {
 // Runs stages on one stream. Keeps scratch memory, so each stream has its own.
 class StageRunner {
  public:
-  StageRunner(const RunState& state, int stream);
+  // The state's graph must be set already; the rest may change from run to run.
+  StageRunner(const RunState* state, int stream);
 
   // Local buffers begin at this row.
   void SetTile(int64_t row_begin) { tile_begin_ = row_begin; }
@@ -82,7 +83,7 @@ class StageRunner {
   ConstRows GatherRows(const Operand& operand, int64_t time_begin, int64_t time_end,
                        std::vector<const void*>* pointers);
 
-  RunState state_;
+  const RunState& state_;
   int stream_;
   int64_t tile_begin_ = 0;
   std::vector<std::byte> zeros_;  // a row of any width
