@@ -7,7 +7,8 @@
 #include <set>
 
 #include "base/error.h"
-#include "io/onnx/read_file.h"
+#include "base/read_file.h"
+#include "io/onnx/parse_proto.h"
 
 namespace turbolstm {
 namespace {
@@ -160,9 +161,7 @@ int64_t GateCount(OnnxRecurrentOp op) {
 }
 
 OnnxRecurrentNode ParseOnnxRecurrentNode(std::string_view bytes, std::string_view source) {
-  onnx::ModelProto model;
-  TL_CHECK(model.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())),
-           "[{}] is not an ONNX model", source);
+  const auto model = ParseProto<onnx::ModelProto>(bytes, source, "ONNX model");
   CheckOpset(model, source);
   TL_CHECK(model.graph().node_size() == 1, "[{}] has {} nodes, wants one RNN, GRU or LSTM", source,
            model.graph().node_size());
@@ -185,7 +184,7 @@ OnnxRecurrentNode ParseOnnxRecurrentNode(std::string_view bytes, std::string_vie
 }
 
 OnnxRecurrentNode ReadOnnxRecurrentNode(const std::filesystem::path& path) {
-  return ParseOnnxRecurrentNode(ReadProtobufFile(path), path.string());
+  return ParseOnnxRecurrentNode(ReadFile(path), path.string());
 }
 
 }  // namespace turbolstm

@@ -225,7 +225,7 @@ TEST(OnnxNode, EveryTruncationIsRefused) {
     EXPECT_THROW(ParseOnnxRecurrentNode(bytes.substr(0, size), "m.onnx"), Error) << size;
   }
   EXPECT_THAT(ErrorOf([] { ReadOnnxRecurrentNode("/no/such/model.onnx"); }),
-              HasSubstr("[/no/such/model.onnx] not a file"));
+              HasSubstr("[/no/such/model.onnx] cannot be read"));
 }
 
 TEST(OnnxTensor, TypedAndRawDataAreRead) {
@@ -292,7 +292,8 @@ TEST(OnnxCase, FilesThatDoNotFitTheNodeAreRefused) {
     EXPECT_THAT(error, HasSubstr(text));
     EXPECT_THAT(error, HasSubstr(file));
     fs::remove(directory.path() / "test_data_set_0" / file);
-    EXPECT_THAT(ErrorOf([&] { ReadOnnxRecurrentCase(directory.path()); }), HasSubstr("not a file"));
+    EXPECT_THAT(ErrorOf([&] { ReadOnnxRecurrentCase(directory.path()); }),
+                HasSubstr("cannot be read"));
   }
 }
 

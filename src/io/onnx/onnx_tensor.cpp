@@ -7,7 +7,8 @@
 #include <limits>
 
 #include "base/error.h"
-#include "io/onnx/read_file.h"
+#include "base/read_file.h"
+#include "io/onnx/parse_proto.h"
 
 namespace turbolstm {
 namespace {
@@ -58,9 +59,7 @@ std::string ShapeText(const std::vector<int64_t>& shape) {
 }
 
 OnnxTensor ParseOnnxTensor(std::string_view bytes, std::string_view source) {
-  onnx::TensorProto proto;
-  TL_CHECK(proto.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())),
-           "[{}] is not an ONNX TensorProto", source);
+  const auto proto = ParseProto<onnx::TensorProto>(bytes, source, "ONNX TensorProto");
   TL_CHECK(proto.data_location() != onnx::TensorProto::EXTERNAL && proto.external_data_size() == 0,
            "[{}] keeps its data in another file, wants it inside", source);
   TL_CHECK(!proto.has_segment(), "[{}] is a segment of a tensor, wants a whole one", source);
@@ -83,7 +82,7 @@ OnnxTensor ParseOnnxTensor(std::string_view bytes, std::string_view source) {
 }
 
 OnnxTensor ReadOnnxTensor(const std::filesystem::path& path) {
-  return ParseOnnxTensor(ReadProtobufFile(path), path.string());
+  return ParseOnnxTensor(ReadFile(path), path.string());
 }
 
 }  // namespace turbolstm
