@@ -9,7 +9,7 @@
 namespace turbolstm {
 
 // What is certainly done when a task begins, for tasks in streams that run in order and lists of
-// tasks that come before: a vector clock a task (Fidge 1988, Mattern 1989).
+// tasks that come before: a vector clock a task.
 class StreamClocks {
  public:
   // before[t]: tasks, on any stream, that t waits for. Errors: a task that does not stand in

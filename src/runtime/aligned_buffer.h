@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <memory>
 #include <string_view>
+#include <utility>
 
 namespace turbolstm {
 
@@ -15,6 +16,12 @@ class AlignedBuffer {
   AlignedBuffer() = default;
   // `purpose` completes the error text "[allocator] could not allocate N bytes for ...".
   AlignedBuffer(size_t bytes, std::string_view purpose);
+  AlignedBuffer(AlignedBuffer&& other) noexcept { *this = std::move(other); }
+  AlignedBuffer& operator=(AlignedBuffer&& other) noexcept {
+    bytes_ = std::move(other.bytes_);
+    size_ = std::exchange(other.size_, 0);
+    return *this;
+  }
 
   std::byte* data() { return bytes_.get(); }
   const std::byte* data() const { return bytes_.get(); }

@@ -30,6 +30,8 @@ TEST(AlignedBuffer, MovesItsBytes) {
   const AlignedBuffer to = std::move(from);
   EXPECT_EQ(to.data(), bytes);
   EXPECT_EQ(to.size(), 128u);
+  EXPECT_EQ(from.data(), nullptr);
+  EXPECT_EQ(from.size(), 0u);
 }
 
 void ExpectRefused(size_t bytes) {
