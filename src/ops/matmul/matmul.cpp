@@ -162,11 +162,6 @@ void MultiplyHead(const Product& p, const ConstRows& x, int64_t m, int64_t k) {
   }
 }
 
-void CheckRows(const char* what, DType dtype) {
-  TL_CHECK(dtype == DType::kFloat32 || dtype == DType::kBFloat16,
-           "[matmul] {} is {}, wants float32 or bfloat16", what, Name(dtype));
-}
-
 }  // namespace
 
 void MatMul(const ConstRows& x, int64_t m, const PackedMatrix& b, const ColumnRange& columns,

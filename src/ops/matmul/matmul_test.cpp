@@ -321,8 +321,11 @@ TEST_P(MatMulTest, ErrorsNameWhatCame) {
   Result y(&random_, 1, 4, DType::kFloat32);
   const ConstRows x{weight.data.data(), 4, DType::kFloat32};
   EXPECT_THROW(MatMul(x, 1, packed, {2, 5}, nullptr, false, y.View()), Error);
-  EXPECT_THROW(MatMul({weight.data.data(), 4, DType::kInt64}, 1, packed, nullptr, false, y.View()),
-               Error);
+  const ConstRows integers{weight.data.data(), 4, DType::kInt64};
+  float sums[16];
+  EXPECT_THROW(MatMulTransposed(integers, 1, x, 1, 1, arithmetic(), false, sums, 4), Error);
+  EXPECT_THROW(SumOverRows(integers, 4, 1, false, sums), Error);
+  EXPECT_THROW(MatMul(integers, 1, packed, nullptr, false, y.View()), Error);
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, MatMulTest,

@@ -1,7 +1,6 @@
 #include <algorithm>
 
 #include "base/bfloat16.h"
-#include "base/error.h"
 #include "ops/matmul/matmul.h"
 #include "ops/matmul/operands.h"
 
@@ -65,8 +64,9 @@ void MatMulTransposed(const ConstRows& a, int64_t m, const ConstRows& b, int64_t
                       DType arithmetic, bool accumulate, float* dw, int64_t dw_stride) {
   static thread_local WordBuffer left_buffer;
   static thread_local WordBuffer right_buffer;
-  TL_CHECK(arithmetic == DType::kFloat32 || arithmetic == DType::kBFloat16,
-           "[matmul] arithmetic of a gradient is {}, wants float32 or bfloat16", Name(arithmetic));
+  CheckRows("a", a.dtype);
+  CheckRows("b", b.dtype);
+  CheckRows("arithmetic of a gradient", arithmetic);
   const MatMulKernels& kernels =
       ChooseMatMulKernels(arithmetic == DType::kBFloat16 ? BFloat16Words() : WordKind::kFloat32);
   const int64_t left_columns = kGroupsAtOnce * kernels.rows;
@@ -95,6 +95,7 @@ void MatMulTransposed(const ConstRows& a, int64_t m, const ConstRows& b, int64_t
 
 void SumOverRows(const ConstRows& a, int64_t n, int64_t r, bool accumulate, float* sums) {
   constexpr int64_t kColumns = 256;
+  CheckRows("a", a.dtype);
   const MatMulKernels& kernels = ChooseMatMulKernels(WordKind::kFloat32);
   if (!accumulate) std::fill_n(sums, n, 0.0f);
   for (int64_t row = 0; row < r; row += kBlockWords) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/bfloat16.h"
+#include "base/error.h"
 
 namespace turbolstm {
 namespace {
@@ -56,6 +57,11 @@ void Spread(SpreadRow<T> spread, WordKind kind, const ConstRows& x, int64_t r, i
 }
 
 }  // namespace
+
+void CheckRows(std::string_view operand, DType dtype) {
+  TL_CHECK(dtype == DType::kFloat32 || dtype == DType::kBFloat16,
+           "[matmul] {} is {}, wants float32 or bfloat16", operand, Name(dtype));
+}
 
 const void* RowAddress(const ConstRows& x, int64_t row) {
   const auto size = static_cast<int64_t>(SizeOf(x.dtype));

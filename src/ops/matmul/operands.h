@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 #include "ops/matmul/kernels.h"
 #include "ops/matmul/matmul.h"
@@ -30,6 +31,9 @@ enum class Side { kLeft, kRight };
 void SpreadRows(const MatMulKernels& kernels, Side side, const ConstRows& x, int64_t r,
                 int64_t columns, int64_t w_begin, int64_t w_end, uint32_t* panels,
                 int64_t panel_stride);
+
+// Throws Error naming the operand unless its dtype is float32 or bfloat16.
+void CheckRows(std::string_view operand, DType dtype);
 
 // Address of column 0 of a row.
 const void* RowAddress(const ConstRows& x, int64_t row);

@@ -16,8 +16,7 @@ int64_t PackedMatrix::bytes() const {
 
 void Pack(const MatrixView& weight, bool transposed, DType storage, PackedMatrix* packed,
           int64_t heads) {
-  TL_CHECK(storage == DType::kFloat32 || storage == DType::kBFloat16,
-           "[matmul] storage of a weight is {}, wants float32 or bfloat16", Name(storage));
+  CheckRows("storage of a weight", storage);
   TL_CHECK(heads >= 1 && weight.rows % heads == 0,
            "[matmul] weight has {} rows, wants a multiple of its {} heads", weight.rows, heads);
   const MatMulKernels& kernels =
