@@ -10,5 +10,8 @@ function(turbo_pointwise_kernels library generator)
   add_library(${library} STATIC "${folder}/${library}.cpp")
   target_include_directories(${library} PRIVATE "${folder}")
   target_compile_options(${library} PRIVATE -ffp-contract=off)
+  if(TL_SANITIZE)  # or the compiler takes many minutes over the instrumented kernels
+    target_compile_options(${library} PRIVATE -O1)
+  endif()
   target_link_libraries(${library} PUBLIC turbolstm_ops)
 endfunction()
