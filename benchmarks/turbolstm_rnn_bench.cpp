@@ -12,6 +12,7 @@
 #include "graph/autodiff.h"
 #include "harness/measure.h"
 #include "harness/report.h"
+#include "kernels/cell_kernels.h"
 #include "nn/recurrent.h"
 #include "plan/executable.h"
 
@@ -107,6 +108,7 @@ void MeasureAll(const Options& options, Report* report) {
 int main(int argc, char** argv) {
   using namespace turbolstm::bench;
   const Options options = ParseOptions(argc, argv, "TurboLSTM's recurrent layers");
+  turbolstm::RegisterCellKernels();
   Report report("TurboLSTM", TL_VERSION, options.threads);
   if (!options.peak) MeasureAll(options, &report);
   report.Write(options.json);
