@@ -10,7 +10,7 @@ namespace {
 // A block of b's rows, this many panels wide, stays in the second-level cache while groups of a's
 // columns pass by; a block of a is packed for all of those panels.
 constexpr int64_t kPanelsAtOnce = 16;
-constexpr int64_t kGroupsAtOnce = 12;
+constexpr int64_t kGroupsAtOnce = 18;
 
 // From one group of a's columns to the next.
 int64_t LeftStride(const MatMulKernels& kernels) {

@@ -32,7 +32,7 @@ const uint32_t* RowWords(const MatMulKernels& kernels, const ConstRows& x, int64
 }
 
 // Rows are short pieces far apart, which the CPU does not foresee. Word rows ahead of use:
-constexpr int64_t kFetchAhead = 4;
+constexpr int64_t kFetchAhead = 8;
 
 void FetchRow(const ConstRows& x, int64_t row, int64_t r, int64_t columns, size_t size) {
   if (row >= r) return;
