@@ -336,7 +336,8 @@ TEST(Slstm, SurvivesGatesFarFromZero) {
     sizes.ragged = false;
     Bindings bindings = RandomBindings(graph, 1, sizes);
     bindings.values["bias_ih"].data = {gate, 0, 0, 0};
-    for (const double y : Interpret(graph, bindings).at("y").data) {
+    const Array got = Interpret(graph, bindings).at("y");
+    for (const double y : got.data) {
       EXPECT_TRUE(std::isfinite(y)) << y;
       EXPECT_NE(y, 0.0);
     }
