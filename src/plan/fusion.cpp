@@ -104,6 +104,12 @@ class ProgramBuilder {
       if (view.buffer < 0) continue;
       stage_.program.outputs.push_back(Id(symbol_of_.at(id)));
       stage_.outputs.push_back(view);
+      const auto mirrors = storage_.mirrors.find(id);
+      if (mirrors == storage_.mirrors.end()) continue;
+      for (const View& mirror : mirrors->second) {
+        stage_.program.outputs.push_back(Id(symbol_of_.at(id)));
+        stage_.outputs.push_back(mirror);
+      }
     }
     stage_.kernel = CompilePointwise(stage_.program);
     return std::move(stage_);

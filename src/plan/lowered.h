@@ -23,7 +23,8 @@ Precision PrecisionNamed(std::string_view name);
 enum class BufferSource : uint8_t { kComputed, kInput, kParameter };
 
 // A value in memory: Static [width], Batch [B, width], or Step [R, width] with the valid rows of
-// all steps one after the other. A local one holds a single step of one task's rows.
+// all steps one after the other. A local one holds a single step of one task's rows; a ring holds
+// the rows of the last `ring` steps only, for values that nobody outside their loop reads.
 struct Buffer {
   std::string name;
   Domain domain = Domain::kStep;
@@ -31,6 +32,7 @@ struct Buffer {
   DType dtype = DType::kFloat32;
   BufferSource source = BufferSource::kComputed;
   bool local = false;
+  int32_t ring = 0;
 };
 
 // Columns of a buffer.

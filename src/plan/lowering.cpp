@@ -102,7 +102,7 @@ class Lowering {
       const View to{view(id).buffer, column, width};
       const View& from = view(edge.source);
       const bool in_place = edge.delay == 0 && !uses_.IsView(edge.source) &&
-                            from.buffer == to.buffer && from.column == to.column;
+                            (IsSame(from, to) || IsMirrored(edge.source, to));
       if (!in_place) {
         stages->push_back(
             CopyStage(OperandOf(graph_, uses_, storage_, node, edge), to, node.domain));
@@ -110,6 +110,16 @@ class Lowering {
       }
       column += width;
     }
+  }
+
+  static bool IsSame(const View& a, const View& b) {
+    return a.buffer == b.buffer && a.column == b.column && a.width == b.width;
+  }
+  bool IsMirrored(NodeId part, const View& to) const {
+    const auto mirrors = storage_.mirrors.find(part);
+    return mirrors != storage_.mirrors.end() &&
+           std::any_of(mirrors->second.begin(), mirrors->second.end(),
+                       [&](const View& mirror) { return IsSame(mirror, to); });
   }
 
   void AddSum(NodeId id, std::vector<Stage>* stages) {

@@ -9,6 +9,7 @@ constexpr int64_t kLine = static_cast<int64_t>(AlignedBuffer::kAlignment);
 
 int64_t RowsOf(const Buffer& buffer, const RowLayout& layout, int64_t tile_rows) {
   if (buffer.local) return tile_rows;
+  if (buffer.ring > 0) return buffer.ring * layout.batch();
   switch (buffer.domain) {
     case Domain::kStep:
       return layout.rows();

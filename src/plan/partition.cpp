@@ -261,7 +261,7 @@ class Partitioner {
       access.row_begin = task.row_begin;
       access.row_end = task.row_end;
     }
-    if (source.domain == Domain::kBatch) {
+    if (source.domain == Domain::kBatch || source.ring > 0) {
       access.time_end = 1;
     } else if (!whole) {
       access.time_begin = std::max<int64_t>(0, task.time_begin + std::min<int64_t>(0, shift));

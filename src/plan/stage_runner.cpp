@@ -12,7 +12,7 @@ std::byte* StageRunner::Row(const View& view, int64_t row) const {
 std::byte* StageRunner::OutputRow(const View& view, const StepRows& rows, int64_t row) const {
   const Buffer& target = buffer(view.buffer);
   if (target.local) return Row(view, row - tile_begin_);
-  return Row(view, target.domain == Domain::kStep ? state_.layout->offset(rows.time) + row : row);
+  return Row(view, target.domain == Domain::kStep ? StepRow(target, rows.time, row) : row);
 }
 
 StageRunner::StageRunner(const RunState* state, int stream) : state_(*state), stream_(stream) {
@@ -40,7 +40,7 @@ RowRun StageRunner::Resolve(const Operand& operand, int64_t time, int64_t row, i
     case Domain::kStep:
       break;
   }
-  return {Row(operand.view, state_.layout->offset(time) + row), stride, end};
+  return {Row(operand.view, StepRow(source, time, row)), stride, end};
 }
 
 RowRun StageRunner::ResolveDelayed(const Operand& operand, int64_t time, int64_t row, int64_t end) {
@@ -85,8 +85,7 @@ RowRun StageRunner::AtLink(const Operand& operand, const Link& link, int64_t row
   if (link.kind == Link::Kind::kStep) {
     const Buffer& source = buffer(operand.view.buffer);
     // Only step values have a past, but for zeros that are a constant.
-    const int64_t place =
-        source.domain == Domain::kStep ? state_.layout->offset(link.index) + row : 0;
+    const int64_t place = source.domain == Domain::kStep ? StepRow(source, link.index, row) : 0;
     const int64_t stride =
         source.domain == Domain::kStep ? source.width * ElementSize(operand.view) : 0;
     return {Row(operand.view, place), stride, end};

@@ -66,6 +66,11 @@ class StageRunner {
   }
   // The first element of a view in a row of its buffer.
   std::byte* Row(const View& view, int64_t row) const;
+  // The row of a Step buffer that holds a sequence at a step.
+  int64_t StepRow(const Buffer& buffer, int64_t time, int64_t row) const {
+    return buffer.ring > 0 ? time % buffer.ring * state_.layout->batch() + row
+                           : state_.layout->offset(time) + row;
+  }
   std::byte* OutputRow(const View& view, const StepRows& rows, int64_t row) const;
   RowRun Resolve(const Operand& operand, int64_t time, int64_t row, int64_t end);
   RowRun ResolveDelayed(const Operand& operand, int64_t time, int64_t row, int64_t end);

@@ -33,6 +33,13 @@ class Assigner {
     for (NodeId id = 0; id < graph_.size(); ++id) {
       if (owner_[at(id)] != kNoNode) PlaceWithin(id);
     }
+    for (NodeId id = 0; id < graph_.size(); ++id) {
+      if (role(id) == Role::kConcat) MirrorParts(id);
+    }
+    for (NodeId id = 0; id < graph_.size(); ++id) {
+      if (role(id) == Role::kConcat) ReuseForConcat(id);
+    }
+    DropUnusedBuffers();
     return std::move(storage_);
   }
 
@@ -114,8 +121,27 @@ class Assigner {
     if (node.op == Op::kInput) source = BufferSource::kInput;
     if (node.op == Op::kParameter) source = BufferSource::kParameter;
     view(id) = {static_cast<int32_t>(storage_.buffers.size()), 0, WidthOf(node)};
-    storage_.buffers.push_back(
-        {graph_.Label(id), node.domain, WidthOf(node), TypeOf(id, local), source, local});
+    storage_.buffers.push_back({graph_.Label(id), node.domain, WidthOf(node), TypeOf(id, local),
+                                source, local, local ? 0 : RingOf(id)});
+  }
+
+  // Steps that have to be kept of a value that only its own loop reads; 0: all.
+  int32_t RingOf(NodeId id) const {
+    const int32_t group = grouping_.group_of[at(id)];
+    if (group < 0 || uses_.IsOutput(id) || graph_.node(id).domain != Domain::kStep ||
+        grouping_.groups[static_cast<size_t>(group)].kind < RegionKind::kScan ||
+        role(id) == Role::kConcat) {
+      return 0;
+    }
+    int32_t delay = 0;
+    for (const Use& use : uses_.of(id)) {
+      if (grouping_.group_of[at(ReaderStage(use.reader))] != group) return 0;
+      for (const Edge& edge : graph_.node(use.reader).inputs) {
+        const ResolvedEdge read = uses_.Resolve(graph_.node(use.reader), edge);
+        if (read.value == id) delay = std::max(delay, read.delay);
+      }
+    }
+    return delay + 1;
   }
 
   // Parts are written into the concatenation's buffer by whoever computes them.
@@ -165,6 +191,8 @@ class Assigner {
       if (view(id).buffer < 0) Place(id);
       Buffer& buffer = storage_.buffers[static_cast<size_t>(view(id).buffer)];
       buffer.local = false;
+      buffer.ring = 0;
+      buffer.dtype = TypeOf(id, false);
       ShareWithBase(id);
     }
   }
@@ -260,6 +288,121 @@ class Assigner {
       column += graph_.node(edge.source).features[0];
     }
     view(part) = {view(concat).buffer, column, WidthOf(graph_.node(part))};
+  }
+
+  // A pointwise part that lies elsewhere is written here too by the program that computes it.
+  void MirrorParts(NodeId concat) {
+    const View whole = view(concat);
+    int64_t column = whole.column;
+    for (const Edge& edge : graph_.node(concat).inputs) {
+      const Node& part = graph_.node(edge.source);
+      const View place{whole.buffer, column, part.features[0]};
+      column += part.features[0];
+      if (edge.delay > 0 || role(edge.source) != Role::kPointwise ||
+          part.domain != graph_.node(concat).domain ||
+          storage_.buffers[static_cast<size_t>(whole.buffer)].local) {
+        continue;
+      }
+      const View& own = view(edge.source);
+      if (own.buffer == place.buffer && own.column == place.column) continue;
+      storage_.mirrors[edge.source].push_back(place);
+    }
+  }
+
+  // A concatenation whose parts one program computes may lie where operands of that program lay,
+  // if nobody reads those any more: the gradients of gates where the gates were.
+  void ReuseForConcat(NodeId concat) {
+    const int32_t own = view(concat).buffer;
+    if (storage_.buffers[static_cast<size_t>(own)].local) return;
+    const Node& node = graph_.node(concat);
+    const NodeId first = node.inputs.front().source;
+    const int64_t width = graph_.node(first).features[0];
+    for (const Edge& edge : node.inputs) {
+      if (owner_[at(edge.source)] != concat || role(edge.source) != Role::kPointwise ||
+          !SameStage(edge.source, first) || graph_.node(edge.source).features[0] != width) {
+        return;
+      }
+    }
+    for (size_t buffer = 0; buffer < storage_.buffers.size(); ++buffer) {
+      const auto id = static_cast<int32_t>(buffer);
+      if (id == own || !IsSameKind(id, own) || !DiesWholeIn(id, first, width)) continue;
+      MoveBuffer(own, id);
+      return;
+    }
+  }
+
+  bool IsSameKind(int32_t a, int32_t b) const {
+    const Buffer& x = storage_.buffers[static_cast<size_t>(a)];
+    const Buffer& y = storage_.buffers[static_cast<size_t>(b)];
+    return x.width == y.width && x.dtype == y.dtype && x.domain == y.domain && !x.local &&
+           x.ring == 0 && y.ring == 0 && x.source == BufferSource::kComputed;
+  }
+
+  // Whether every value in the buffer lies in columns of `width`, and is last read by the program
+  // of `stage`, if at all, or before it.
+  bool DiesWholeIn(int32_t buffer, NodeId stage, int64_t width) const {
+    for (NodeId id = 0; id < graph_.size(); ++id) {
+      if (storage_.view_of[at(id)].buffer == buffer && !DiesBy(id, stage, width)) return false;
+    }
+    for (const auto& [id, mirrors] : storage_.mirrors) {
+      for (const View& mirror : mirrors) {
+        if (mirror.buffer == buffer) return false;
+      }
+    }
+    return true;
+  }
+
+  bool DiesBy(NodeId id, NodeId stage, int64_t width) const {
+    const int32_t group = grouping_.group_of[at(stage)];
+    if (uses_.IsOutput(id) || grouping_.group_of[at(id)] >= group) return false;
+    for (const Use& use : uses_.of(id)) {
+      const NodeId reader = ReaderStage(use.reader);
+      if (grouping_.group_of[at(reader)] < group) continue;
+      if (use.delayed || role(use.reader) != Role::kPointwise || !SameStage(reader, stage) ||
+          !ReadsAligned(use.reader, id, width)) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  bool ReadsAligned(NodeId reader, NodeId value, int64_t width) const {
+    const int64_t begin = storage_.view_of[at(value)].column;
+    for (const Edge& edge : graph_.node(reader).inputs) {
+      const ResolvedEdge read = uses_.Resolve(graph_.node(reader), edge);
+      const bool aligned = read.width == width && (begin + read.column) % width == 0;
+      if (read.value == value && !aligned) return false;
+    }
+    return true;
+  }
+
+  void MoveBuffer(int32_t from, int32_t to) {
+    for (View& place : storage_.view_of) {
+      if (place.buffer == from) place.buffer = to;
+    }
+    for (auto& [id, mirrors] : storage_.mirrors) {
+      for (View& mirror : mirrors) {
+        if (mirror.buffer == from) mirror.buffer = to;
+      }
+    }
+  }
+
+  void DropUnusedBuffers() {
+    std::vector<int32_t> new_id(storage_.buffers.size(), -1);
+    std::vector<Buffer> kept;
+    for (View& place : storage_.view_of) {
+      if (place.buffer < 0) continue;
+      int32_t& id = new_id[static_cast<size_t>(place.buffer)];
+      if (id < 0) {
+        id = static_cast<int32_t>(kept.size());
+        kept.push_back(std::move(storage_.buffers[static_cast<size_t>(place.buffer)]));
+      }
+      place.buffer = id;
+    }
+    for (auto& [id, mirrors] : storage_.mirrors) {
+      for (View& mirror : mirrors) mirror.buffer = new_id[static_cast<size_t>(mirror.buffer)];
+    }
+    storage_.buffers = std::move(kept);
   }
 
   const Graph& graph_;

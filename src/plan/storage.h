@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <vector>
 
 #include "plan/grouping.h"
@@ -13,6 +14,8 @@ namespace turbolstm {
 struct Storage {
   std::vector<Buffer> buffers;
   std::vector<View> view_of;  // by node
+  // Further places that a pointwise node writes its value to: parts of concatenations.
+  std::map<NodeId, std::vector<View>> mirrors;
 };
 
 Storage AssignStorage(const Graph& graph, const Uses& uses, const Grouping& grouping,
