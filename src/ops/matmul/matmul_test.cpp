@@ -8,6 +8,7 @@
 #include <random>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "base/bfloat16.h"
@@ -310,6 +311,20 @@ TEST_P(MatMulTest, SumsOverRows) {
     reference::SumOverRows(a.View(), n, r, accumulate, want.data());
     sums.ExpectNear(want, SumTolerance(r));
   }
+}
+
+TEST_P(MatMulTest, PacksAgainAfterAMove) {
+  const Weight weight(&random_, 4, 4, arithmetic());
+  const ConstRows x{weight.data.data(), 4, DType::kFloat32};
+  PackedMatrix packed;
+  Pack(weight.view, true, arithmetic(), &packed);
+  const PackedMatrix moved = std::move(packed);
+  Pack(weight.view, true, arithmetic(), &packed);
+  Result first(&random_, 1, 4, DType::kFloat32);
+  Result second = first;
+  MatMul(x, 1, moved, nullptr, false, first.View());
+  MatMul(x, 1, packed, nullptr, false, second.View());
+  EXPECT_TRUE(first.SameBits(second));
 }
 
 TEST_P(MatMulTest, ErrorsNameWhatCame) {
