@@ -28,6 +28,7 @@ struct ModelConfig {
   std::string cell = "lstm";
   int64_t embedding = 128;
   int64_t hidden = 128;
+  int64_t projection = 0;
   int64_t layers = 1;
   bool bidirectional = false;
   double dropout = 0.0;

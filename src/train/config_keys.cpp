@@ -42,6 +42,8 @@ std::vector<ConfigKey> MakeTable() {
        "features of a word"},
       {"model", "hidden", TL_FIELD(model.hidden), IntegerRange{1, kLargestSize},
        "units of a layer and direction"},
+      {"model", "projection", TL_FIELD(model.projection), IntegerRange{0, kLargestSize},
+       "size of the output of cells that project it; 0: none"},
       {"model", "layers", TL_FIELD(model.layers), IntegerRange{1, 1024}, "stacked layers"},
       {"model", "bidirectional", TL_FIELD(model.bidirectional), FlagRange{},
        "whether each layer also reads backwards"},

@@ -1,0 +1,72 @@
+#include "cli/planned_network.h"
+
+#include "base/error.h"
+#include "graph/autodiff.h"
+#include "graph/passes/lower_transforms.h"
+#include "train/model_factory.h"
+
+namespace turbolstm::cli {
+namespace {
+
+constexpr int64_t kClasses = 2;
+
+std::string Describe(const ModelConfig& model, bool inference) {
+  return fmt::format("{}, {} layer{} of {} units{}, {}, {}", model.cell, model.layers,
+                     model.layers == 1 ? "" : "s", model.hidden,
+                     model.bidirectional ? " in both directions" : "",
+                     inference ? "forward" : "training step", model.precision);
+}
+
+PlannedNetwork FromConfig(const NetworkRequest& request) {
+  const Config config = LoadConfig(request.config, request.overrides);
+  const auto model = MakeClassifier(config.model, config.data.vocabulary, kClasses);
+  return {request.inference ? model->graph() : WithLossGradients(*model),
+          "classifier: " + Describe(config.model, request.inference), config.model.precision};
+}
+
+// The layers, with a cotangent of ones at every step.
+PlannedNetwork LayersAlone(const NetworkRequest& request) {
+  ModelConfig config;
+  config.cell = request.cell;
+  config.embedding = request.input;
+  config.hidden = request.hidden;
+  config.projection = request.projection;
+  config.layers = request.layers;
+  config.bidirectional = request.bidirectional;
+  config.precision = request.precision;
+  Model model;
+  const Value x = model.builder().Input("x", Domain::kStep, {request.input});
+  const RecurrentResult result = Recurrent(model, request.cell, x, RecurrentOptionsOf(config));
+  model.graph().AddOutput("y", result.output.id());
+  Graph graph = model.graph();
+  LowerTransforms(&graph);
+  if (!request.inference) {
+    std::vector<NodeId> inputs;
+    std::vector<std::string> names;
+    for (const ParameterSpec& spec : model.parameters()) {
+      inputs.push_back(graph.Find(spec.name));
+      names.push_back(spec.name);
+    }
+    inputs.push_back(graph.Find("x"));
+    names.emplace_back("x");
+    const std::vector<NodeId> gradients =
+        Gradients(&graph, {{graph.FindOutput("y"), Ones(&graph)}}, inputs);
+    for (size_t i = 0; i < names.size(); ++i) {
+      if (gradients[i] != kNoNode) graph.AddOutput(GradientName(names[i]), gradients[i]);
+    }
+  }
+  return {std::move(graph), Describe(config, request.inference), config.precision};
+}
+
+}  // namespace
+
+PlannedNetwork BuildNetwork(const NetworkRequest& request) {
+  TL_CHECK(request.config.empty() != request.cell.empty(),
+           "[plan] got {} a config and {} --cell, wants one of both",
+           request.config.empty() ? "not" : "also", request.cell.empty() ? "not" : "also");
+  TL_CHECK(request.overrides.empty() || !request.config.empty(),
+           "[plan] '{}' overrides a config, but --cell was given", request.overrides.front());
+  return request.config.empty() ? LayersAlone(request) : FromConfig(request);
+}
+
+}  // namespace turbolstm::cli

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+#include "train/config.h"
+
+namespace turbolstm::cli {
+
+// What 'turbolstm plan' is to look at.
+struct NetworkRequest {
+  std::string config;                  // a file; empty: recurrent layers alone
+  std::vector<std::string> overrides;  // section.key=value
+  std::string cell;
+  int64_t input = 128;
+  int64_t hidden = 128;
+  int64_t projection = 0;
+  int64_t layers = 1;
+  bool bidirectional = false;
+  bool inference = false;  // forward only
+  std::string precision = "fp32";
+};
+
+struct PlannedNetwork {
+  Graph graph;  // with the gradients of all parameters unless for inference
+  std::string description;
+  std::string precision;
+};
+
+// Throws Error for a config or sizes that describe no network.
+PlannedNetwork BuildNetwork(const NetworkRequest& request);
+
+}  // namespace turbolstm::cli

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "data/vocabulary.h"
+#include "nn/model.h"
+#include "train/checkpoint.h"
+#include "train/evaluator.h"
+#include "train/parameters.h"
+
+namespace turbolstm::cli {
+
+// A model as 'turbolstm train' left it, ready to answer.
+class TrainedRun {
+ public:
+  // Throws Error naming the file that is missing, truncated or does not fit the others.
+  explicit TrainedRun(const std::filesystem::path& directory);
+
+  const Config& config() const { return header_.config; }
+  const std::vector<std::string>& labels() const { return header_.labels; }
+  const TrainingProgress& progress() const { return header_.progress; }
+  const Vocabulary& vocabulary() const { return vocabulary_; }
+  const std::filesystem::path& file() const { return file_; }
+  Evaluator& evaluator() { return *evaluator_; }
+
+ private:
+  std::filesystem::path file_;
+  Vocabulary vocabulary_;
+  CheckpointHeader header_;
+  std::unique_ptr<Model> model_;
+  std::unique_ptr<Parameters> parameters_;
+  std::unique_ptr<Evaluator> evaluator_;
+};
+
+}  // namespace turbolstm::cli
