@@ -1,34 +1,28 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <utility>
+
+#include "runtime/aligned_buffer.h"
 
 namespace turbolstm {
 
-// Words aligned to a cache line; grows and never shrinks.
+// 32-bit words that begin on a cache line; grows and never shrinks.
 class WordBuffer {
  public:
-  WordBuffer() = default;
-  WordBuffer(WordBuffer&& other) noexcept
-      : words_(std::move(other.words_)), capacity_(std::exchange(other.capacity_, 0)) {}
-  WordBuffer& operator=(WordBuffer&& other) noexcept {
-    words_ = std::move(other.words_);
-    capacity_ = std::exchange(other.capacity_, 0);
-    return *this;
-  }
-
   // At least `words` words with unspecified contents.
-  uint32_t* Reserve(int64_t words);
-  uint32_t* get() const { return words_.get(); }
-  int64_t capacity() const { return capacity_; }
+  uint32_t* Reserve(int64_t words) {
+    if (words > capacity()) {
+      buffer_ = AlignedBuffer();
+      buffer_ = AlignedBuffer(static_cast<size_t>(words) * sizeof(uint32_t), "a matrix product");
+    }
+    return buffer_.As<uint32_t>();
+  }
+  const uint32_t* get() const { return buffer_.As<uint32_t>(); }
+  int64_t capacity() const { return static_cast<int64_t>(buffer_.size() / sizeof(uint32_t)); }
 
  private:
-  struct Free {
-    void operator()(uint32_t* memory) const;
-  };
-  std::unique_ptr<uint32_t[], Free> words_;
-  int64_t capacity_ = 0;
+  AlignedBuffer buffer_;
 };
 
 }  // namespace turbolstm
