@@ -198,7 +198,12 @@ void Executable::RunGroup(const Group& group, const Task& task, const Work& work
       return;
     case WorkKind::kSteps:
       for (const Stage& stage : group.stages) {
-        runner->RunSteps(stage, task.time_begin, task.time_end);
+        if (steps == 1) {
+          const int64_t end = std::min(task.row_end, layout_.count(task.time_begin));
+          runner->RunRows(stage, {task.time_begin, task.row_begin, end});
+        } else {
+          runner->RunSteps(stage, task.time_begin, task.time_end);
+        }
       }
       return;
     case WorkKind::kRows:

@@ -14,13 +14,13 @@ int64_t CeilDiv(int64_t a, int64_t b) {
   return (a + b - 1) / b;
 }
 
-// Rows of a block whose widest value takes two megabytes: a share of a second-level cache.
+// Rows of a block whose widest value takes a megabyte: what a second-level cache holds.
 int64_t RowsInCache(const LoweredGraph& graph) {
   int64_t width = 1;
   for (const Buffer& buffer : graph.buffers) {
     if (buffer.domain == Domain::kStep) width = std::max(width, buffer.width);
   }
-  constexpr int64_t kElements = (int64_t{2} << 20) / sizeof(float);
+  constexpr int64_t kElements = (int64_t{1} << 20) / sizeof(float);
   return std::clamp<int64_t>(kElements / width, 128, 4096);
 }
 
@@ -34,13 +34,21 @@ class Partitioner {
              options.streams, options.time_block, options.row_tile);
     result_.time_block = options.time_block;
     if (result_.time_block == 0) {
-      result_.time_block =
-          std::max<int64_t>(1, RowsInCache(graph) / std::max<int64_t>(1, layout.batch()));
+      result_.time_block = AutomaticBlock();
     }
     result_.row_tile = options.row_tile;
     if (result_.row_tile == 0) {
       result_.row_tile = std::max<int64_t>(1, CeilDiv(layout.batch(), options.streams));
     }
+  }
+
+  // With several streams there are several blocks, so that products can run beside a loop.
+  int64_t AutomaticBlock() const {
+    constexpr int64_t kLeastBlocks = 4;
+    const int64_t in_cache = RowsInCache(graph_) / std::max<int64_t>(1, layout_.batch());
+    const int64_t shared =
+        options_.streams > 1 ? CeilDiv(layout_.steps(), kLeastBlocks) : layout_.steps();
+    return std::max<int64_t>(1, std::min(in_cache, shared));
   }
 
   Partition Run() {
@@ -166,7 +174,9 @@ class Partitioner {
 
   void AddBlockTasks(int32_t id, int64_t begin, int64_t end, bool first) {
     const Group& g = group(id);
-    switch (KindOfWork(g)) {
+    // Rows of several steps do not lie together, those of one step do.
+    const bool rows = KindOfWork(g) == WorkKind::kSteps && end - begin == 1;
+    switch (rows ? WorkKind::kLoop : KindOfWork(g)) {
       case WorkKind::kLoop:
         for (int64_t row = 0; row < layout_.batch(); row += result_.row_tile) {
           AddTask(id, begin, end, row, std::min(layout_.batch(), row + result_.row_tile), true);
