@@ -8,4 +8,4 @@ scripts/setup.sh
 cmake --preset cpu
 cmake --build --preset cpu --parallel "$(nproc)" --target turbolstm
 scripts/fetch_sentiment.sh
-exec build/cpu/src/cli/turbolstm train examples/sentiment/sentiment.toml "$@"
+exec build/cpu/src/cli/turbolstm train examples/sentiment/sentiment.toml --force "$@"

@@ -20,6 +20,11 @@ int Usage(const CLI::App& app, const CLI::ParseError& error) {
   if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
   const CLI::App* command = &app;
   for (const CLI::App* used : app.get_subcommands()) command = used;
+  if (command == &app && !app.remaining().empty()) {
+    Complain("there is no command '" + app.remaining().front() +
+             "'; 'turbolstm --help' lists them");
+    return kBadUsage;
+  }
   const std::string name = command == &app ? "" : " " + command->get_name();
   Complain(std::string(error.what()) + "; 'turbolstm" + name + " --help' tells the usage");
   return kBadUsage;
@@ -34,7 +39,7 @@ int Run(int argc, char** argv) {
   app.require_subcommand(1);
   app.footer(
       "Exit codes: 0 done, 1 failed (one line on the error output says why), 2 wrong usage,\n"
-      "130 interrupted.\n"
+      "130 interrupted by Ctrl-C (in general 128 plus the number of the signal).\n"
       "Environment: TURBOLSTM_CPU=portable|avx2|avx512 limits the instructions that are used.\n\n"
       "Example:\n"
       "  scripts/fetch_sentiment.sh\n"
