@@ -14,6 +14,9 @@
 namespace turbolstm {
 namespace {
 
+// Enough for the lengths that the batches of a training run have, little beside their memory.
+constexpr size_t kMostPlans = 256;
+
 Graph Prepared(Graph graph) {
   LowerTransforms(&graph);
   RunPasses(&graph, StandardPasses());
@@ -65,10 +68,22 @@ void Executable::SetShape(int64_t steps, int64_t batch, std::span<const int32_t>
   memory_.Resize(layout_, plan_->partition.row_tile);
 }
 
-// A pure function of the shape: lengths change how much there is to do, not who does it.
+// The plans of the shapes used last are kept.
 const Plan& Executable::PlanFor(int64_t steps, int64_t batch) {
-  std::unique_ptr<Plan>& plan = plans_[{steps, batch}];
-  if (plan) return *plan;
+  KeptPlan& kept = plans_[{steps, batch}];
+  if (!kept.plan) kept.plan = MakePlan(steps, batch);
+  kept.last_used = ++plans_used_;
+  const Plan& plan = *kept.plan;
+  if (plans_.size() > kMostPlans) {
+    plans_.erase(std::min_element(plans_.begin(), plans_.end(), [](const auto& a, const auto& b) {
+      return a.second.last_used < b.second.last_used;
+    }));
+  }
+  return plan;
+}
+
+// A pure function of the shape: lengths change how much there is to do, not who does it.
+std::unique_ptr<Plan> Executable::MakePlan(int64_t steps, int64_t batch) const {
   auto made = std::make_unique<Plan>();
   made->partition = PartitionWork(lowered_, RowLayout(steps, batch),
                                   {options_.streams, options_.time_block, options_.row_tile});
@@ -76,8 +91,7 @@ const Plan& Executable::PlanFor(int64_t steps, int64_t batch) {
   made->schedule = ListSchedule(tasks, DeriveDependencies(tasks), options_.streams);
   if (options_.verify) VerifySchedule(tasks, made->schedule);
   made->program = StreamProgram(made->schedule.streams, made->schedule.waits);
-  plan = std::move(made);
-  return *plan;
+  return made;
 }
 
 int64_t Executable::ElementsOf(const NamedView& value) const {

@@ -87,6 +87,11 @@ class Executable {
     int64_t elements = 0;
   };
 
+  struct KeptPlan {
+    std::unique_ptr<Plan> plan;
+    int64_t last_used = 0;
+  };
+
   int64_t ElementsOf(const NamedView& value) const;
   const NamedView& InputNamed(std::string_view name, bool index) const;
   void BindBytes(std::string_view name, const std::byte* data, int64_t elements, bool index);
@@ -98,13 +103,15 @@ class Executable {
   void RunTask(int32_t task, int stream);
   void RunGroup(const Group& group, const Task& task, const Work& work, StageRunner* runner);
   const Plan& PlanFor(int64_t steps, int64_t batch);
+  std::unique_ptr<Plan> MakePlan(int64_t steps, int64_t batch) const;
 
   LoweredGraph lowered_;
   ExecutableOptions options_;
   std::shared_ptr<StreamPool> pool_;
   Memory memory_;
   RowLayout layout_;
-  std::map<std::pair<int64_t, int64_t>, std::unique_ptr<Plan>> plans_;
+  std::map<std::pair<int64_t, int64_t>, KeptPlan> plans_;  // by steps and batch
+  int64_t plans_used_ = 0;
   const Plan* plan_ = nullptr;
   std::vector<PackedMatrix> weights_;
   bool weights_packed_ = false;
