@@ -1,18 +1,23 @@
-// The interpreter against small known answers of LSTM and GRU; check_golden_values.py documents the
-// file and recomputes it.
+// The interpreter and executables against small known answers of LSTM and GRU;
+// check_golden_values.py documents the file and recomputes it.
 #include <gtest/gtest.h>
 
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "base/error.h"
 #include "graph/interpreter.h"
 #include "nn/recurrent.h"
+#include "plan/comparison.h"
 
 namespace turbolstm {
 namespace {
 
 // The file's numbers are rounded to twelve digits.
 constexpr double kTolerance = 2e-12;
+// Of executables, relative to the largest magnitude of each tensor, at least 1.
+constexpr double kFloat32Error = 1e-6;
+constexpr double kBFloat16Error = 2e-2;
 
 std::vector<nlohmann::json> Cases() {
   std::ifstream file(std::string(TL_GOLDEN_DIR) + "/golden_values.json");
@@ -36,7 +41,9 @@ Array RowOf(const Array& array, size_t index, std::vector<int64_t> shape) {
 
 class GoldenCase : public testing::TestWithParam<nlohmann::json> {
  protected:
-  GoldenCase() : case_(GetParam()) {}
+  GoldenCase() : case_(GetParam()) { Pose(); }
+
+  void Pose();
 
   RecurrentOptions Options() const {
     RecurrentOptions options;
@@ -71,6 +78,9 @@ class GoldenCase : public testing::TestWithParam<nlohmann::json> {
   static size_t DirectionOf(const std::string& name) { return name.ends_with("_reverse") ? 1 : 0; }
 
   nlohmann::json case_;
+  Model model_;
+  Bindings bindings_;
+  std::map<std::string, Array> wanted_;  // by output
 };
 
 void ExpectNear(const Array& got, const Array& wanted, const std::string& what) {
@@ -80,34 +90,51 @@ void ExpectNear(const Array& got, const Array& wanted, const std::string& what) 
   }
 }
 
-TEST_P(GoldenCase, OutputsAndFinalStates) {
-  Model model;
-  const Value x = model.builder().Input("x", Domain::kStep, {case_["I"]});
-  const RecurrentResult result = Recurrent(model, "rnn", x, Options());
-  model.graph().AddOutput("y", result.output.id());
-  AddFinalStates(model, result);
+void GoldenCase::Pose() {
+  const Value x = model_.builder().Input("x", Domain::kStep, {case_["I"]});
+  const RecurrentResult result = Recurrent(model_, "rnn", x, Options());
+  model_.graph().AddOutput("y", result.output.id());
+  AddFinalStates(model_, result);
 
-  Bindings bindings;
-  bindings.steps = case_["T"];
-  bindings.batch = case_["B"];
-  if (case_.contains("lengths")) bindings.lengths = case_["lengths"].get<std::vector<int64_t>>();
-  bindings.values["x"] = ArrayOf(case_["x"]);
-  for (const ParameterSpec& spec : model.parameters()) {
-    bindings.values[spec.name] = Filled(KeyOf(spec.name), DirectionOf(spec.name), spec.shape);
+  bindings_.steps = case_["T"];
+  bindings_.batch = case_["B"];
+  if (case_.contains("lengths")) bindings_.lengths = case_["lengths"].get<std::vector<int64_t>>();
+  bindings_.values["x"] = ArrayOf(case_["x"]);
+  for (const ParameterSpec& spec : model_.parameters()) {
+    bindings_.values[spec.name] = Filled(KeyOf(spec.name), DirectionOf(spec.name), spec.shape);
   }
-  const std::vector<int64_t> state_shape = {bindings.batch, case_["H"]};
-  for (const RecurrentState& state : result.states) {
-    bindings.values[state.input] =
-        Filled(KeyOf(state.input), DirectionOf(state.input), state_shape);
-  }
-
-  const std::map<std::string, Array> got = Interpret(model.graph(), bindings);
+  const std::vector<int64_t> state_shape = {bindings_.batch, case_["H"]};
   const nlohmann::json& expected = case_["expected"];
-  if (expected.contains("y")) ExpectNear(got.at("y"), ArrayOf(expected["y"]), "y");
+  if (expected.contains("y")) wanted_["y"] = ArrayOf(expected["y"]);
   for (const RecurrentState& state : result.states) {
+    bindings_.values[state.input] =
+        Filled(KeyOf(state.input), DirectionOf(state.input), state_shape);
     const Array all = ArrayOf(expected[KeyOf(state.output)]);
-    ExpectNear(got.at(state.output), RowOf(all, DirectionOf(state.output), state_shape),
-               state.output);
+    wanted_[state.output] = RowOf(all, DirectionOf(state.output), state_shape);
+  }
+}
+
+TEST_P(GoldenCase, Interpreted) {
+  const std::map<std::string, Array> got = Interpret(model_.graph(), bindings_);
+  for (const auto& [name, array] : wanted_) ExpectNear(got.at(name), array, name);
+}
+
+// The carry of the long cases is exact in every precision: the cell's state is kept in fp32.
+TEST_P(GoldenCase, Executed) {
+  const bool exact = case_.value("tolerance", 1.0) == 0.0;
+  for (const Precision precision : {Precision::kFloat32, Precision::kBFloat16}) {
+    const double rounding = precision == Precision::kFloat32 ? kFloat32Error : kBFloat16Error;
+    for (const int streams : {1, 2}) {
+      SCOPED_TRACE(fmt::format("{}, {} streams", Name(precision), streams));
+      const ExecutableOptions options{.precision = precision, .streams = streams, .verify = true};
+      Choose(CellKernels::kInterpreted, model_.graph());
+      const Outputs got = Execute(model_.graph(), bindings_, options);
+      for (const auto& [name, array] : wanted_) {
+        EXPECT_EQ(Difference(name, array.data, got.at(name), exact ? 0.0 : rounding), "");
+      }
+      Choose(CellKernels::kCompiled, model_.graph());
+      EXPECT_EQ(Execute(model_.graph(), bindings_, options), got) << "with compiled kernels";
+    }
   }
 }
 

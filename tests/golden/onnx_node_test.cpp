@@ -1,4 +1,4 @@
-// ONNX's own tests of LSTM, GRU and RNN, run as our layers by the interpreter.
+// ONNX's own tests of LSTM, GRU and RNN, run as our layers by the interpreter and by executables.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -7,6 +7,7 @@
 #include "graph/interpreter.h"
 #include "io/onnx/onnx_case.h"
 #include "nn/recurrent.h"
+#include "plan/comparison.h"
 
 namespace turbolstm {
 namespace {
@@ -54,12 +55,14 @@ class OnnxCase {
     model.graph().AddOutput("y", result.output.id());
     AddFinalStates(model, result);
     Bind(model, result);
-    const std::map<std::string, Array> got = Interpret(model.graph(), bindings_);
-    if (data_.y) CheckOutput(got.at("y"));
-    for (const RecurrentState& state : result.states) {
-      const bool cell = state.output.starts_with("rnn.c");
-      const std::optional<OnnxTensor>& wanted = cell ? data_.final_c : data_.final_h;
-      if (wanted) CheckState(got.at(state.output), *wanted, DirectionOf(state.output));
+    Outputs interpreted;
+    for (const auto& [name, array] : Interpret(model.graph(), bindings_)) {
+      interpreted[name] = {array.data.begin(), array.data.end()};
+    }
+    CheckAll(interpreted, result);
+    for (const CellKernels kernels : {CellKernels::kInterpreted, CellKernels::kCompiled}) {
+      Choose(kernels, model.graph());
+      CheckAll(Execute(model.graph(), bindings_, {.streams = 2}), result);
     }
   }
 
@@ -159,19 +162,28 @@ class OnnxCase {
     return tensor.floats[static_cast<size_t>(row * H_ + j)];
   }
 
-  void CheckState(const Array& got, const OnnxTensor& wanted, int64_t d) const {
+  void CheckAll(const Outputs& got, const RecurrentResult& result) const {
+    if (data_.y) CheckOutput(got.at("y"));
+    for (const RecurrentState& state : result.states) {
+      const bool cell = state.output.starts_with("rnn.c");
+      const std::optional<OnnxTensor>& wanted = cell ? data_.final_c : data_.final_h;
+      if (wanted) CheckState(got.at(state.output), *wanted, DirectionOf(state.output));
+    }
+  }
+
+  void CheckState(const std::vector<float>& got, const OnnxTensor& wanted, int64_t d) const {
     for (int64_t i = 0; i < B_ * H_; ++i) {
-      EXPECT_NEAR(got.data[static_cast<size_t>(i)], StateAt(wanted, d, i / H_, i % H_), kTolerance);
+      EXPECT_NEAR(got[static_cast<size_t>(i)], StateAt(wanted, d, i / H_, i % H_), kTolerance);
     }
   }
 
   // Ours: [T, B, D*H]; theirs: [T, D, B, H] or [B, T, D, H].
-  void CheckOutput(const Array& got) const {
+  void CheckOutput(const std::vector<float>& got) const {
     for (int64_t i = 0; i < T_ * B_ * D_ * H_; ++i) {
       const int64_t j = i % H_, d = i / H_ % D_, b = i / (H_ * D_) % B_, t = i / (H_ * D_ * B_);
       const int64_t row = batch_first() ? (b * T_ + t) * D_ + d : (t * D_ + d) * B_ + b;
-      EXPECT_NEAR(got.data[static_cast<size_t>(i)],
-                  data_.y->floats[static_cast<size_t>(row * H_ + j)], kTolerance);
+      EXPECT_NEAR(got[static_cast<size_t>(i)], data_.y->floats[static_cast<size_t>(row * H_ + j)],
+                  kTolerance);
     }
   }
 

@@ -6,12 +6,12 @@
 
 #include "base/error.h"
 #include "graph/autodiff.h"
+#include "kernels/cell_kernels.h"
 
 namespace turbolstm {
-namespace {
 
-std::string DifferenceOf(const std::string& name, const std::vector<double>& wanted,
-                         const std::vector<float>& got, double tolerance) {
+std::string Difference(const std::string& name, const std::vector<double>& wanted,
+                       const std::vector<float>& got, double tolerance) {
   if (wanted.size() != got.size()) {
     return fmt::format("{}: {} elements, wants {}\n", name, got.size(), wanted.size());
   }
@@ -23,8 +23,6 @@ std::string DifferenceOf(const std::string& name, const std::vector<double>& wan
   }
   return "";
 }
-
-}  // namespace
 
 void RunOn(Executable* executable, const Bindings& bindings) {
   const std::vector<int32_t> lengths(bindings.lengths.begin(), bindings.lengths.end());
@@ -53,7 +51,7 @@ std::string Differences(const Graph& graph, const Bindings& bindings, const Outp
                         double tolerance) {
   std::string text;
   for (const auto& [name, wanted] : Interpret(graph, bindings)) {
-    text += DifferenceOf(name, wanted.data, outputs.at(name), tolerance);
+    text += Difference(name, wanted.data, outputs.at(name), tolerance);
   }
   return text;
 }
@@ -81,6 +79,28 @@ Graph WithGradients(const Graph& graph) {
     if (gradients[i] != kNoNode) result.AddOutput("d." + graph.node(wrt[i]).name, gradients[i]);
   }
   return result;
+}
+
+void Choose(CellKernels kernels, const Graph& graph) {
+  if (kernels == CellKernels::kCompiled) return RegisterCellKernels();
+  const Executable executable(graph, {.streams = 1});
+  for (const Group& group : executable.lowered().groups) {
+    for (const Stage& stage : group.stages) {
+      if (stage.kind != Stage::Kind::kPointwise) continue;
+      const std::string text = stage.program.Text();
+      const PointwiseRegistration none{text, nullptr};
+      RegisterPointwiseKernels({&none, 1});
+    }
+  }
+}
+
+int CompiledLoopStages(const Executable& executable) {
+  int count = 0;
+  for (const Group& group : executable.lowered().groups) {
+    if (!group.is_loop()) continue;
+    for (const Stage& stage : group.stages) count += stage.kernel && stage.kernel->AheadOfTime();
+  }
+  return count;
 }
 
 }  // namespace turbolstm
