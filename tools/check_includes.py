@@ -29,7 +29,8 @@ MAY_INCLUDE = {
     "data": _BELOW_NN,
     "io": _BELOW_CELLS,
     "train": _BELOW_TRAIN,
-    "cli": _BELOW_TRAIN + ["train"],
+    "kernels": _BELOW_NN + ["plan", "nn"],
+    "cli": _BELOW_TRAIN + ["train", "kernels"],
 }
 
 # Backend -> its vendors' headers.

@@ -4,6 +4,7 @@
 #include <new>
 
 #include "cli/commands.h"
+#include "kernels/cell_kernels.h"
 #include "ops/cpu_target.h"
 #include "turbolstm/version.h"
 
@@ -54,6 +55,7 @@ int Run(int argc, char** argv) {
   AddDoctor(app);
   try {
     ApplyCpuTargetFromEnvironment();
+    RegisterCellKernels();
     app.parse(argc, argv);
     return kDone;
   } catch (const CLI::ParseError& error) {

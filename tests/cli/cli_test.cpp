@@ -22,7 +22,7 @@ class Cli : public testing::Test {
     std::ofstream data(folder_.path() / "toy.tsv");
     for (int i = 0; i < 200; ++i) {
       const bool good = i % 2 == 0;
-      data << i << '\t' << (good ? "2.5" : "-1.5") << "\tthe film " << i % 7 << " is "
+      data << i << '\t' << (good ? "2.5" : "-1.5") << '\t' << "the film " << i % 7 << " is "
            << (good ? "good" : "bad") << (i % 3 == 0 ? " indeed\n" : "\n");
     }
     std::ofstream(folder_.path() / "toy.toml")
