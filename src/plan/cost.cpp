@@ -31,6 +31,12 @@ double StageCost(const LoweredGraph& graph, const Stage& stage, int64_t rows, in
   }
   const auto element = static_cast<double>(
       SizeOf(graph.buffers[static_cast<size_t>(stage.outputs[0].buffer)].dtype));
+  // Of a table only the rows that are looked up are touched.
+  if (stage.op == Op::kGather) return overhead + r * 2 * n * element / model.bytes;
+  if (stage.op == Op::kScatterAdd) {
+    const auto row = static_cast<double>(stage.inputs[1].view.width);
+    return overhead + (n + 3 * r * row) * element / model.bytes;
+  }
   return overhead + r * (Width(stage.inputs) + n) * element / model.bytes;
 }
 
