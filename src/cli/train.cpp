@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <cerrno>  // program_invocation_name
 #include <cstdio>
 #include <memory>
 
@@ -86,7 +87,8 @@ void Train(const TrainOptions& options) {
                     trainer.progress().best_epoch, trainer.progress().best_accuracy,
                     MajorityShare(task.held_out)));
   }
-  PrintLine(fmt::format("next    turbolstm predict {} \"a sentence\"", config.output.directory));
+  PrintLine(fmt::format("next    {} predict {} \"a film that stays with you\"",
+                        program_invocation_name, config.output.directory));
 }
 
 }  // namespace
