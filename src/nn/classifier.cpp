@@ -36,7 +36,8 @@ void BuildClassifier(Model& model, const ClassifierOptions& options) {
   const Value tokens = b.IndexInput("tokens", Domain::kStep);
   const Value label = b.IndexInput("label", Domain::kBatch);
   const Value x =
-      Dropout(Embedding(model, "embedding", tokens, options.vocabulary, options.embedding),
+      Dropout(Embedding(model, "embedding", tokens, options.vocabulary, options.embedding,
+                        Initializer::Normal(0.0, options.embedding_deviation)),
               options.embedding_dropout);
   RecurrentOptions recurrent = options.recurrent;
   recurrent.size.input = options.embedding;

@@ -15,6 +15,9 @@ struct ClassifierOptions {
   int64_t classes = 0;
   RecurrentOptions recurrent;  // size.input is set from embedding
   Pooling pooling = Pooling::kLast;
+  // Of the embedding's initial weights. PyTorch draws them ten times wider, which takes words that
+  // are seen only a few times many epochs to unlearn.
+  double embedding_deviation = 0.1;
   double embedding_dropout = 0;
   double dropout = 0;
 };

@@ -67,6 +67,7 @@ TEST(Classifier, LearnsABatchByHeart) {
   ClassifierOptions options = SmallOptions(Pooling::kMax);
   options.embedding_dropout = options.dropout = options.recurrent.dropout = 0;
   Model model;
+  options.embedding_deviation = 1;
   BuildClassifier(model, options);
   const NodeId loss = model.graph().FindOutput("loss");
   std::vector<NodeId> wrt;

@@ -5,9 +5,8 @@
 namespace turbolstm {
 
 Value Embedding(Model& model, const std::string& name, const Value& index, int64_t vocabulary,
-                int64_t n) {
-  const Value table =
-      model.Parameter(name + ".weight", {vocabulary, n}, Initializer::Normal(0.0, 1.0));
+                int64_t n, const Initializer& init) {
+  const Value table = model.Parameter(name + ".weight", {vocabulary, n}, init);
   return model.builder().Apply(Op::kGather, {table, index});
 }
 

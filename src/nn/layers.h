@@ -9,7 +9,7 @@ namespace turbolstm {
 // Rows of a table, drawn from the standard normal distribution: index -> [n].
 // Parameter: <name>.weight [vocabulary, n].
 Value Embedding(Model& model, const std::string& name, const Value& index, int64_t vocabulary,
-                int64_t n);
+                int64_t n, const Initializer& init = Initializer::Normal(0.0, 1.0));
 
 // weight x + bias: [k] -> [n]. Parameters: <name>.weight [n, k], <name>.bias [n].
 Value Linear(Model& model, const std::string& name, const Value& x, int64_t n, bool bias = true);
