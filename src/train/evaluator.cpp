@@ -24,7 +24,7 @@ std::vector<double> Softmax(std::span<const float> logits) {
 }  // namespace
 
 Evaluator::Evaluator(const Model& model, const Parameters& parameters, Precision precision,
-                     std::shared_ptr<StreamPool> pool)
+                     const std::shared_ptr<StreamPool>& pool)
     : executable_(model.graph(), {.precision = precision, .streams = pool->streams()}, pool) {
   parameters.BindTo(&executable_);
 }

@@ -22,7 +22,7 @@ class Evaluator {
  public:
   // The parameters must outlive the evaluator.
   Evaluator(const Model& model, const Parameters& parameters, Precision precision,
-            std::shared_ptr<StreamPool> pool);
+            const std::shared_ptr<StreamPool>& pool);
 
   // With the parameters as they are now. batch: texts at a time, >= 1.
   Evaluation Evaluate(const EncodedTexts& texts, int64_t batch);
