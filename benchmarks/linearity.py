@@ -129,6 +129,8 @@ def plot(path, rows):
             last = group[-1]
             axis.loglog(sizes, [last[key] * s / last[size] for s in sizes], ":", color=line.get_color(), label="proportional")
             axis.set_xlabel(size)
+            axis.set_xticks(sizes, sizes)
+            axis.minorticks_off()
             axis.set_ylabel(labels[key])
             axis.grid(True, which="both", alpha=0.3)
             axis.legend()

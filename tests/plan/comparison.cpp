@@ -36,15 +36,19 @@ void RunOn(Executable* executable, const Bindings& bindings) {
   executable->Run({bindings.training, bindings.seed, bindings.training_step});
 }
 
-Outputs Execute(const Graph& graph, const Bindings& bindings, const ExecutableOptions& options) {
-  Executable executable(graph, options);
-  RunOn(&executable, bindings);
+Outputs RunAndRead(Executable* executable, const Bindings& bindings) {
+  RunOn(executable, bindings);
   Outputs outputs;
-  for (const auto& [name, id] : graph.outputs()) {
-    const std::span<const float> values = executable.Output(name);
-    outputs[name] = {values.begin(), values.end()};
+  for (const NamedView& output : executable->lowered().outputs) {
+    const std::span<const float> values = executable->Output(output.name);
+    outputs[output.name] = {values.begin(), values.end()};
   }
   return outputs;
+}
+
+Outputs Execute(const Graph& graph, const Bindings& bindings, const ExecutableOptions& options) {
+  Executable executable(graph, options);
+  return RunAndRead(&executable, bindings);
 }
 
 std::string Differences(const Graph& graph, const Bindings& bindings, const Outputs& outputs,

@@ -22,6 +22,9 @@ Outputs Execute(const Graph& graph, const Bindings& bindings, const ExecutableOp
 // Binds everything and runs once.
 void RunOn(Executable* executable, const Bindings& bindings);
 
+// The same, and every output.
+Outputs RunAndRead(Executable* executable, const Bindings& bindings);
+
 // What differs beyond the tolerance, relative to the largest magnitude of what is wanted (at least
 // 1); empty when nothing does.
 std::string Difference(const std::string& name, const std::vector<double>& wanted,

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "plan/recurrent_graphs.h"
 #include "testing/random_bindings.h"
@@ -102,6 +104,75 @@ TEST_P(EdgeShapes, OneStepOfOneSequence) {
 
 INSTANTIATE_TEST_SUITE_P(Cells, EdgeShapes, ::testing::ValuesIn(CellNames()),
                          [](const auto& param) { return param.param; });
+
+// Sizes around those of vectors and tiles, in every combination.
+TEST(SmallSizes, AgreeWithTheInterpreter) {
+  const std::vector<int64_t> sizes = {1, 2, 17};
+  for (const char* cell : {"lstm", "gru"}) {
+    for (const int64_t input : sizes) {
+      for (const int64_t hidden : sizes) {
+        RecurrentOptions options;
+        options.cell = cell;
+        options.size.input = input;
+        options.size.hidden = hidden;
+        const Graph graph = WithGradients(RecurrentGraph(options));
+        Executable executable(graph, {.streams = 2});
+        for (const int64_t steps : sizes) {
+          for (const int64_t batch : sizes) {
+            SCOPED_TRACE(fmt::format("{} T{} B{} I{} H{}", cell, steps, batch, input, hidden));
+            const Bindings bindings =
+                RandomBindings(graph, 3, {.steps = steps, .batch = batch, .ragged = false});
+            EXPECT_EQ(
+                Differences(graph, bindings, RunAndRead(&executable, bindings), kFloat32Tolerance),
+                "");
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(ShortSequences, EqualTheBeginningOfALongOne) {
+  const Graph graph = RecurrentGraph(SmallOptions("lstm"));
+  Bindings bindings = RandomBindings(graph, 4, {.steps = 8, .batch = 3, .ragged = false});
+  Executable executable(graph, {.streams = 2});
+  const std::vector<float> whole = RunAndRead(&executable, bindings).at("y");
+  Array& x = bindings.values.at("x");
+  for (int64_t steps = 8; steps >= 0; --steps) {
+    bindings.steps = steps;
+    x.shape[0] = steps;
+    x.data.resize(static_cast<size_t>(steps * 3 * x.shape[2]));
+    const std::vector<float> y = RunAndRead(&executable, bindings).at("y");
+    EXPECT_TRUE(std::equal(y.begin(), y.end(), whole.begin())) << steps << " steps";
+  }
+}
+
+// Where 16 bits of a row's number would overflow.
+TEST(ManyRows, EachEqualsItsOwnRun) {
+  const Graph graph = RecurrentGraph(SmallOptions("lstm"));
+  Executable executable(graph, {.streams = 2});
+  for (const int64_t rows : {65535, 65536, 65537}) {
+    for (const int64_t batch : {rows, int64_t{2}}) {
+      const Bindings many = RandomBindings(
+          graph, 5, {.steps = (rows + batch - 1) / batch, .batch = batch, .ragged = false});
+      const std::vector<float> y = RunAndRead(&executable, many).at("y");
+      for (const int64_t b : {int64_t{0}, batch - 1}) {
+        Bindings one = many;
+        one.batch = 1;
+        Array& x = one.values.at("x");
+        const int64_t n = x.shape[2];
+        x.shape[1] = 1;
+        x.data.clear();
+        for (int64_t t = 0; t < many.steps; ++t) {
+          const auto begin = many.values.at("x").data.begin() + (t * batch + b) * n;
+          x.data.insert(x.data.end(), begin, begin + n);
+        }
+        EXPECT_TRUE(RunAndRead(&executable, one).at("y") == RowOf(y, many.steps, batch, b))
+            << rows << " rows, sequence " << b << " of " << batch;
+      }
+    }
+  }
+}
 
 class Lengths : public ::testing::Test {
  protected:

@@ -26,16 +26,6 @@ Graph TrainingGraph(const std::string& cell) {
   return WithGradients(RecurrentGraph(options));
 }
 
-Outputs RunAndRead(Executable* executable, const Graph& graph, const Bindings& bindings) {
-  RunOn(executable, bindings);
-  Outputs outputs;
-  for (const auto& [name, id] : graph.outputs()) {
-    const std::span<const float> values = executable->Output(name);
-    outputs[name] = {values.begin(), values.end()};
-  }
-  return outputs;
-}
-
 TEST(RepeatedRuns, ChangingLengthsDoNotDisturbEachOther) {
   constexpr int kKinds = 8;
   constexpr int kCalls = 200;
@@ -50,7 +40,7 @@ TEST(RepeatedRuns, ChangingLengthsDoNotDisturbEachOther) {
     Dice dice(17);
     for (int call = 0; call < kCalls; ++call) {
       const auto k = static_cast<size_t>(call < kKinds ? call : dice.Integer(0, kKinds - 1));
-      const Outputs got = RunAndRead(&executable, graph, kinds[k]);
+      const Outputs got = RunAndRead(&executable, kinds[k]);
       if (call < kKinds) first[k] = got;
       ASSERT_EQ(got, first[k]) << cell << ", call " << call;
     }
@@ -62,7 +52,7 @@ TEST(RepeatedRuns, WrongBindingsLeaveTheExecutableUsable) {
   const Graph graph = TrainingGraph("lstm");
   const Bindings bindings = RandomBindings(graph, 3, {.steps = 5, .batch = 3, .ragged = true});
   Executable executable(graph, {.streams = 2});
-  const Outputs first = RunAndRead(&executable, graph, bindings);
+  const Outputs first = RunAndRead(&executable, bindings);
   const std::vector<float> wrong(7);
   const std::vector<int32_t> indices(15);
   EXPECT_THAT([&] { executable.Bind("x", wrong); },
@@ -80,14 +70,14 @@ TEST(RepeatedRuns, WrongBindingsLeaveTheExecutableUsable) {
   const std::vector<uint8_t> resets(4);
   EXPECT_THAT([&] { executable.SetShape(5, 3, {}, resets); },
               ThrowsMessage<Error>(HasSubstr("[resets] got 4, wants 5 x 3")));
-  EXPECT_EQ(RunAndRead(&executable, graph, bindings), first);
+  EXPECT_EQ(RunAndRead(&executable, bindings), first);
   executable.SetShape(6, 3);
   EXPECT_THAT([&] { executable.Run(); },
               ThrowsMessage<Error>(HasSubstr("elements, the shape wants")));
-  EXPECT_EQ(RunAndRead(&executable, graph, bindings), first);
+  EXPECT_EQ(RunAndRead(&executable, bindings), first);
   Executable fresh(graph, {.streams = 2});
   EXPECT_THAT([&] { fresh.Run(); }, ThrowsMessage<Error>(HasSubstr("is not bound")));
-  EXPECT_EQ(RunAndRead(&fresh, graph, bindings), first);
+  EXPECT_EQ(RunAndRead(&fresh, bindings), first);
 }
 
 TEST(RepeatedRuns, AnIndexOutsideItsTableIsAnErrorAndTheNextRunIsRight) {
