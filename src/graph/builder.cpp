@@ -78,11 +78,12 @@ Value Builder::Constant(double number) {
   return Apply(Op::kConstant, {}, {.number = number});
 }
 
-Value Builder::RandomMask(Domain domain, int64_t n, double keep, double scale) {
+Value Builder::RandomMask(Domain domain, int64_t n, double keep, double scale, double mean) {
   TL_CHECK(keep >= 0 && keep <= 1, "[random_mask] keep probability is {}, wants 0 to 1", keep);
   Node node = Source(Op::kRandomMask, domain, direction_, "", {n});
   node.attributes.number = keep;
   node.attributes.scale = scale;
+  node.attributes.mean = mean;
   for (const Node& other : graph_->nodes()) node.attributes.site += other.op == Op::kRandomMask;
   return Value(this, {graph_->Add(std::move(node))});
 }

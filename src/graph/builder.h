@@ -51,8 +51,9 @@ class Builder {
   Value IndexInput(std::string name, Domain domain);
   Value Parameter(std::string name, std::vector<int64_t> features);
   Value Constant(double number);
-  // Bernoulli(keep) * scale, drawn anew for each element (Step: and each step).
-  Value RandomMask(Domain domain, int64_t n, double keep, double scale);
+  // Bernoulli(keep) * scale, drawn anew for each element (Step: and each step); `mean` outside
+  // training, which for dropout is 1 even where nothing is kept.
+  Value RandomMask(Domain domain, int64_t n, double keep, double scale, double mean);
   Value Lengths();
   Value RowCount(Domain domain);
 

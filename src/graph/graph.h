@@ -32,8 +32,8 @@ enum class Op : uint8_t {
   kInput,       // bound by name at run time
   kParameter,   // Static, bound by name at run time
   kConstant,    // Static [1]; attributes.number
-  kRandomMask,  // Step or Batch; number = keep probability, scale = value of a kept element;
-                // outside training every element is keep * scale. site tells draws apart.
+  kRandomMask,  // Step or Batch; number = keep probability, scale = value of a kept element,
+                // mean = every element outside training. site tells draws apart.
   kLengths,     // Batch [1]: valid steps of each sequence
   kRowCount,    // Static [1]: how many rows attributes.domain has (B, or the sum of lengths)
 
@@ -110,6 +110,7 @@ struct Edge {
 struct Attributes {
   double number = 0;
   double scale = 1;
+  double mean = 1;
   int64_t begin = 0;
   int64_t size = 0;
   int32_t site = 0;

@@ -244,7 +244,7 @@ class Interpreter {
                           static_cast<uint32_t>(node.attributes.site)};
     for (int64_t i = 0; i < n; ++i) {
       const bool kept = site.Uniform(static_cast<uint64_t>(row * n + i)) < keep;
-      out[i] = bindings_.training ? (kept ? scale : 0) : keep * scale;
+      out[i] = bindings_.training ? (kept ? scale : 0) : node.attributes.mean;
     }
   }
 

@@ -131,11 +131,11 @@ TEST(InterpreterSources, LengthsAndRowCounts) {
 
 TEST(InterpreterSources, RandomMasksDrawFromTheirSite) {
   Case test(2, 3);
-  test.builder.RandomMask(Domain::kBatch, 1, 0.5, 1);
-  const Value step = test.builder.RandomMask(Domain::kStep, 2, 0.75, 4);
-  const Value batch = test.builder.RandomMask(Domain::kBatch, 2, 0.25, 4);
+  test.builder.RandomMask(Domain::kBatch, 1, 0.5, 1, 0.5);
+  const Value step = test.builder.RandomMask(Domain::kStep, 2, 0.75, 4, 3);
+  const Value batch = test.builder.RandomMask(Domain::kBatch, 2, 0.25, 4, 9);
   ExpectNear(test.Run(step), Data(12, 3.0));
-  ExpectNear(test.Run(batch), Data(6, 1.0));
+  ExpectNear(test.Run(batch), Data(6, 9.0));
   test.bindings.training = true;
   test.bindings.seed = 7;
   test.bindings.training_step = 5;

@@ -23,8 +23,8 @@ namespace turbolstm {
 //
 // A node is called by its name or, without one, by %number; calls may precede the node. An operand
 // is a call, @delay, and in parentheses what the edge carries: init=, zoneout=, dropout=, adjoint.
-// Behind a statement come the attributes that are not their default (number=, scale=, begin=,
-// size=, site=, domain=) and `reverse` for a node that walks that way. Names other than
+// Behind a statement come the attributes that are not their default (number=, scale=, mean=,
+// begin=, size=, site=, domain=) and `reverse` for a node that walks that way. Names other than
 // [A-Za-z_][A-Za-z0-9_.]* stand in double quotes.
 
 // ParseGraph(PrintGraph(graph)) is the same graph, node for node.

@@ -137,6 +137,8 @@ class Parser {
       attributes->number = TakeReal();
     } else if (key.text == "scale") {
       attributes->scale = TakeReal();
+    } else if (key.text == "mean") {
+      attributes->mean = TakeReal();
     } else if (key.text == "begin") {
       attributes->begin = TakeInteger(kMostElements);
     } else if (key.text == "size") {
@@ -146,7 +148,7 @@ class Parser {
     } else if (key.text == "domain") {
       attributes->domain = TakeDomain();
     } else {
-      lexer_.FailAt(key, "number, scale, begin, size, site, domain or reverse");
+      lexer_.FailAt(key, "number, scale, mean, begin, size, site, domain or reverse");
     }
   }
 

@@ -37,6 +37,7 @@ std::string Tail(const Node& node) {
   auto out = std::back_inserter(text);
   if (!Same(a.number, standard.number)) fmt::format_to(out, " number={}", a.number);
   if (!Same(a.scale, standard.scale)) fmt::format_to(out, " scale={}", a.scale);
+  if (!Same(a.mean, standard.mean)) fmt::format_to(out, " mean={}", a.mean);
   if (a.begin != standard.begin) fmt::format_to(out, " begin={}", a.begin);
   if (a.size != standard.size) fmt::format_to(out, " size={}", a.size);
   if (a.site != standard.site) fmt::format_to(out, " site={}", a.site);

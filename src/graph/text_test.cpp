@@ -57,7 +57,7 @@ TEST(GraphText, PrintsOneStatementANode) {
   const Value h = builder.State("h", 6);
   builder.Define(h, x + h.Previous(h0).WithZoneout(0.1F).WithVariationalDropout(0.25F));
   Slice(MatMul(w, h), 1, 2).Named("a slice");
-  builder.RandomMask(Domain::kStep, 3, 0.5, 2);
+  builder.RandomMask(Domain::kStep, 3, 0.5, 2, 0.25);
   graph.AddOutput("output", h.id());
   EXPECT_EQ(PrintGraph(graph),
             "input x: step[6] reverse\n"
@@ -68,7 +68,7 @@ TEST(GraphText, PrintsOneStatementANode) {
             "%5: step[6] = add(x, h@1(init=h0, zoneout=0.1, dropout=0.25)) reverse\n"
             "%6: step[6] = matmul(layer.w, h) reverse\n"
             "\"a slice\": step[2] = slice(%6) begin=1 size=2 reverse\n"
-            "%8: step[3] = random_mask() number=0.5 scale=2 reverse\n"
+            "%8: step[3] = random_mask() number=0.5 scale=2 mean=0.25 reverse\n"
             "output \"output\" = h\n");
   ExpectSameGraph(ParseGraph(PrintGraph(graph)), graph);
 }
@@ -130,7 +130,7 @@ TEST(GraphText, ErrorsSayWhereWhatCameAndWhatWasWanted) {
       {"parameter w: step[2]", "[graph] line 1, column 14: got 'step', wants static"},
       {"input x: step[2] y", "[graph] line 1, column 19: got the end of the text, wants '='"},
       {"input x: step[2] y=1",
-       "[graph] line 1, column 18: got 'y', wants number, scale, begin, size, site, domain or "
+       "[graph] line 1, column 18: got 'y', wants number, scale, mean, begin, size, site, domain or "
        "reverse"},
       {"input x: step[2] size=1 size=1",
        "[graph] line 1, column 25: got 'size', wants each attribute once"},

@@ -22,7 +22,7 @@ Value Dropout(const Value& x, double probability) {
   if (probability == 0) return x;
   const double keep = 1.0 - probability;
   const Domain domain = x.builder().graph().node(x.id()).domain;
-  return x * x.builder().RandomMask(domain, x.features(), keep, keep > 0 ? 1.0 / keep : 0.0);
+  return x * x.builder().RandomMask(domain, x.features(), keep, keep > 0 ? 1.0 / keep : 0.0, 1.0);
 }
 
 Value MeanOverTime(const Value& x) {

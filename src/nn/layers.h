@@ -15,7 +15,7 @@ Value Embedding(Model& model, const std::string& name, const Value& index, int64
 Value Linear(Model& model, const std::string& name, const Value& x, int64_t n, bool bias = true);
 
 // In training zeroes each element with this probability and scales the others by
-// 1 / (1 - probability); a probability of 1 zeroes everything, outside training too.
+// 1 / (1 - probability); a probability of 1 zeroes everything. Outside training it is x.
 Value Dropout(const Value& x, double probability);
 
 // Over the valid steps of each sequence, Step [n] -> Batch [n]; zero for an empty sequence.

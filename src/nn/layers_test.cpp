@@ -92,6 +92,17 @@ TEST_F(LayerTest, DropoutOfZeroIsNothing) {
   EXPECT_THROW(Dropout(x, -0.1), Error);
 }
 
+TEST_F(LayerTest, DropoutIsNothingOutsideTrainingForEveryProbability) {
+  bindings_.training = false;
+  bindings_.steps = 2;
+  bindings_.batch = 1;
+  bindings_.lengths.clear();
+  const std::vector<double> values = {1, -2, 3, 4};
+  bindings_.values["x"] = {{2, 1, 2}, values};
+  const Value x = model_.builder().Input("x", Domain::kStep, {2});
+  for (const double p : {0.3, 0.5, 1.0}) EXPECT_EQ(Run(Dropout(x, p)), values) << p;
+}
+
 TEST_F(LayerTest, CrossEntropyIsTheMeanOverRows) {
   const Value logits = model_.builder().Input("logits", Domain::kBatch, {2});
   const Value label = model_.builder().IndexInput("label", Domain::kBatch);

@@ -63,9 +63,14 @@ Executable::Executable(Graph graph, const ExecutableOptions& options,
 
 void Executable::SetShape(int64_t steps, int64_t batch, std::span<const int32_t> lengths,
                           std::span<const uint8_t> resets) {
-  layout_ = RowLayout(steps, batch, lengths, resets);
-  plan_ = &PlanFor(steps, batch);
-  memory_.Resize(layout_, plan_->partition.row_tile);
+  RowLayout layout(steps, batch, lengths, resets);
+  const Plan& plan = PlanFor(steps, batch);
+  // Errors until here change nothing.
+  has_results_ = has_memory_ = false;
+  layout_ = std::move(layout);
+  plan_ = &plan;
+  memory_.Resize(layout_, plan.partition.row_tile);
+  has_memory_ = true;
 }
 
 // The plans of the shapes used last are kept.
@@ -160,6 +165,9 @@ void Executable::PackInput(const NamedView& value, const std::byte* from) {
 }
 
 void Executable::Run(const RunOptions& options) {
+  has_results_ = false;
+  TL_CHECK(has_memory_, "[run] SetShape found no memory for {} steps of {} sequences",
+           layout_.steps(), layout_.batch());
   PlaceInputs();
   state_.training = options.training;
   state_.seed = options.seed;
@@ -169,6 +177,7 @@ void Executable::Run(const RunOptions& options) {
       plan_->program, [this](int32_t task, int stream) { RunTask(task, stream); }, times_);
   weights_packed_ = true;
   KeepBoundOutputs();
+  has_results_ = true;
 }
 
 // Outputs that are inputs outlive the memory these were bound in.
@@ -239,6 +248,7 @@ void Executable::RunGroup(const Group& group, const Task& task, const Work& work
 std::span<const float> Executable::Output(std::string_view name) {
   for (const NamedView& output : lowered_.outputs) {
     if (output.name != name) continue;
+    TL_CHECK(has_results_, "[output] '{}' is asked for before a run of this shape", name);
     if (IsBound(output) && (layout_.dense() || output.domain == Domain::kStatic)) {
       return unpacked_[output.name];
     }

@@ -69,7 +69,8 @@ class Executable {
   // Error: something is not bound. The executable stays usable after an error.
   void Run(const RunOptions& options = {});
 
-  // Valid until the next SetShape or Run. Padded steps are zero.
+  // Valid until the next SetShape or Run. Padded steps are zero. Error: no such output, or no run
+  // has ended well since SetShape.
   std::span<const float> Output(std::string_view name);
 
   // For looking at.
@@ -114,7 +115,9 @@ class Executable {
   int64_t plans_used_ = 0;
   const Plan* plan_ = nullptr;
   std::vector<PackedMatrix> weights_;
-  bool weights_packed_ = false;
+  bool weights_packed_ = false;  // those made of parameters only, from the bound numbers
+  bool has_memory_ = false;      // of the current shape
+  bool has_results_ = false;     // likewise
   std::map<std::string, Bound, std::less<>> bound_;
   std::map<std::string, std::vector<float>, std::less<>> unpacked_;
   RunState state_;

@@ -65,12 +65,13 @@ PointwiseOp ProgramOp(Op op) {
   }
 }
 
+// All of an operand: two that differ in anything are two inputs of a program.
 using OperandKey =
-    std::tuple<int32_t, int64_t, int64_t, int32_t, Direction, bool, int32_t, int64_t>;
+    std::tuple<int32_t, int64_t, int64_t, int32_t, Direction, bool, int32_t, int64_t, int64_t>;
 
 OperandKey KeyOf(const Operand& o) {
-  return {o.view.buffer, o.view.column, o.view.width,  o.delay,
-          o.direction,   o.adjoint,     o.init.buffer, o.init.column};
+  return {o.view.buffer, o.view.column, o.view.width,  o.delay,      o.direction,
+          o.adjoint,     o.init.buffer, o.init.column, o.init_stride};
 }
 
 // While a program is built, a value is an input, a constant or a result; ids follow at the end,
@@ -87,7 +88,7 @@ class ProgramBuilder {
       : graph_(graph), uses_(uses), storage_(storage), nodes_(nodes) {
     const Node& first = graph.node(nodes.front());
     domain_ = first.domain;
-    width_ = domain_ == Domain::kStatic ? ElementCount(first.features) : first.features[0];
+    width_ = RowWidth(first);
   }
 
   Stage Build() {
@@ -207,12 +208,14 @@ class ProgramBuilder {
 
   InputKind KindOf(const Operand& operand) const {
     const Domain domain = storage_.buffers[static_cast<size_t>(operand.view.buffer)].domain;
+    // Read with a delay, a Static value is not the same for all rows: some find nothing yet.
+    const bool shared = domain == Domain::kStatic && operand.delay == 0;
     const bool narrow = operand.view.width == 1 && width_ != 1;
-    if (domain == Domain::kStatic && domain_ != Domain::kStatic) {
+    if (shared && domain_ != Domain::kStatic) {
       return operand.view.width == 1 ? InputKind::kScalar : InputKind::kRowVector;
     }
     if (!narrow) return InputKind::kElement;
-    return domain == Domain::kStatic ? InputKind::kScalar : InputKind::kColumn;
+    return shared ? InputKind::kScalar : InputKind::kColumn;
   }
 
   const Graph& graph_;

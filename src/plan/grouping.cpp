@@ -15,7 +15,7 @@ constexpr size_t at(NodeId id) {
 
 // Pointwise nodes run in one program only when they have the same rows and columns.
 std::pair<Domain, int64_t> ShapeClass(const Node& node) {
-  return {node.domain, ElementCount(node.features)};
+  return {node.domain, RowWidth(node)};
 }
 
 class Grouper {
@@ -72,7 +72,7 @@ class Grouper {
   bool OnlyReadByPrograms(NodeId id) const {
     if (uses_.IsOutput(id)) return false;
     return std::all_of(uses_.of(id).begin(), uses_.of(id).end(), [&](const Use& use) {
-      return Traits(graph_.node(use.reader).op).pointwise && !use.delayed;
+      return Traits(graph_.node(use.reader).op).pointwise && !use.delayed && !use.as_init;
     });
   }
 
@@ -152,20 +152,11 @@ class Grouper {
     for (const Use& use : uses_.of(id)) {
       if (use.delayed || home_[at(use.reader)] != home || role(use.reader) != Role::kPointwise ||
           ShapeClass(graph_.node(use.reader)) != ShapeClass(graph_.node(id)) ||
-          ReadsPart(use.reader, id)) {
+          uses_.ReadsPart(use.reader, id)) {
         return -1;
       }
     }
     return home;
-  }
-
-  // Whether the reader looks at columns of the value only.
-  bool ReadsPart(NodeId reader, NodeId value) const {
-    for (const Edge& edge : graph_.node(reader).inputs) {
-      const ResolvedEdge resolved = uses_.Resolve(graph_.node(reader), edge);
-      if (resolved.value == value && resolved.width != graph_.node(value).features[0]) return true;
-    }
-    return false;
   }
 
   // Calls visit(value, delayed) for all computed values that the node reads.
@@ -188,9 +179,11 @@ class Grouper {
     }
   }
 
+  // A program hands on whole values only: a part, even a broadcast one, is read from memory.
   bool SameProgram(NodeId reader, NodeId value, const ResolvedEdge& read) const {
     return role(reader) == Role::kPointwise && role(value) == Role::kPointwise && read.delay == 0 &&
-           read.column == 0 && ShapeClass(graph_.node(reader)) == ShapeClass(graph_.node(value)) &&
+           read.width == RowWidth(graph_.node(value)) &&
+           ShapeClass(graph_.node(reader)) == ShapeClass(graph_.node(value)) &&
            home_[at(reader)] == home_[at(value)];
   }
 

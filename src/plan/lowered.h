@@ -40,6 +40,8 @@ struct View {
   int32_t buffer = -1;  // -1: zeros
   int64_t column = 0;
   int64_t width = 0;
+
+  bool operator==(const View&) const = default;
 };
 
 // A view as it is read: delayed, in the direction of whoever reads it.

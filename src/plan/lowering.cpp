@@ -17,6 +17,28 @@ constexpr size_t at(NodeId id) {
   return static_cast<size_t>(id);
 }
 
+// What is legal in a graph and yet has no place in rows of numbers.
+void CheckRunnable(const Graph& graph) {
+  for (NodeId id = 0; id < graph.size(); ++id) {
+    const Node& node = graph.node(id);
+    const bool has_rows = node.domain != Domain::kStatic;
+    TL_CHECK(!has_rows || node.features.size() == 1,
+             "[lowering] {} is {} {}, wants one feature axis", graph.Label(id), Name(node.domain),
+             node.features);
+    TL_CHECK(has_rows || (node.op != Op::kRandomMask && node.op != Op::kLengths),
+             "[lowering] {} is static, wants batch or step", graph.Label(id));
+    const bool reads_table = Traits(node.op).matrix || node.op == Op::kGather;
+    TL_CHECK(!reads_table || node.inputs[0].delay == 0,
+             "[lowering] {} reads {}@{}, wants a matrix without delay", graph.Label(id),
+             graph.Label(node.inputs[0].source), node.inputs[0].delay);
+  }
+  for (const auto& [name, id] : graph.outputs()) {
+    TL_CHECK(graph.node(id).type == ValueType::kFloat,
+             "[lowering] output '{}' is {}, which holds indices, wants numbers", name,
+             graph.Label(id));
+  }
+}
+
 class Lowering {
  public:
   Lowering(const Graph& graph, Precision precision)
@@ -102,7 +124,7 @@ class Lowering {
       const View to{view(id).buffer, column, width};
       const View& from = view(edge.source);
       const bool in_place = edge.delay == 0 && !uses_.IsView(edge.source) &&
-                            (IsSame(from, to) || IsMirrored(edge.source, to));
+                            (from == to || IsMirrored(edge.source, to));
       if (!in_place) {
         stages->push_back(
             CopyStage(OperandOf(graph_, uses_, storage_, node, edge), to, node.domain));
@@ -112,14 +134,11 @@ class Lowering {
     }
   }
 
-  static bool IsSame(const View& a, const View& b) {
-    return a.buffer == b.buffer && a.column == b.column && a.width == b.width;
-  }
   bool IsMirrored(NodeId part, const View& to) const {
     const auto mirrors = storage_.mirrors.find(part);
     return mirrors != storage_.mirrors.end() &&
            std::any_of(mirrors->second.begin(), mirrors->second.end(),
-                       [&](const View& mirror) { return IsSame(mirror, to); });
+                       [&](const View& mirror) { return mirror == to; });
   }
 
   void AddSum(NodeId id, std::vector<Stage>* stages) {
@@ -170,6 +189,9 @@ class Lowering {
     stage.name = graph_.Label(id);
     stage.op = node.op;
     stage.attributes = node.attributes;
+    if (node.op == Op::kGather) {
+      stage.attributes.size = graph_.node(node.inputs[0].source).features[0];  // entries
+    }
     stage.features = node.features;
     stage.domain = node.domain;
     for (const Edge& edge : node.inputs) {
@@ -213,6 +235,7 @@ Precision PrecisionNamed(std::string_view name) {
 }
 
 LoweredGraph Lower(const Graph& graph, Precision precision) {
+  CheckRunnable(graph);
   Graph sorted = graph;
   RemoveDeadNodes(&sorted);
   return Lowering(sorted, precision).Run();

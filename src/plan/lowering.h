@@ -7,6 +7,8 @@ namespace turbolstm {
 // Turns a legal graph, with transforms lowered and the standard passes run, into groups of stages
 // over buffers: pointwise nodes are fused into programs, products take bias and sum along, slices
 // and concatenations become views, results overwrite operands that nobody else needs.
+// Error, naming the node: a batch or step value that has not one feature axis, an output that holds
+// indices, a matrix or table that is read with a delay, a mask or lengths without rows.
 LoweredGraph Lower(const Graph& graph, Precision precision);
 
 }  // namespace turbolstm

@@ -57,7 +57,7 @@ class Partitioner {
       if (JoinsWave(id)) {
         AddToWave(id);
       } else {
-        if (ReadsWave(id) || IsBlockwise(group(id))) FlushWave();
+        if (MustFollowWave(id) || IsBlockwise(group(id))) FlushWave();
         if (IsBlockwise(group(id))) {
           AddToWave(id);
         } else {
@@ -92,19 +92,31 @@ class Partitioner {
     }
   }
 
-  bool ReadsWave(int32_t id) const {
-    bool reads = false;
+  // Whether the group has to stand behind the whole wave: it reads what the wave writes, or writes
+  // where the wave reads or writes.
+  bool MustFollowWave(int32_t id) const {
+    const Group& g = group(id);
+    bool follows = WritesAny(g, written_) || WritesAny(g, read_);
     ForEachRead(
-        group(id), [&](const Operand& operand) { reads |= written_.contains(operand.view.buffer); },
-        [&](const View& view) { reads |= written_.contains(view.buffer); });
-    return reads;
+        g, [&](const Operand& operand) { follows |= written_.contains(operand.view.buffer); },
+        [&](const View& view) { follows |= written_.contains(view.buffer); });
+    return follows;
+  }
+
+  static bool WritesAny(const Group& g, const std::set<int32_t>& buffers) {
+    for (const Stage& stage : g.stages) {
+      for (const View& view : stage.outputs) {
+        if (buffers.contains(view.buffer)) return true;
+      }
+    }
+    return false;
   }
 
   // A group may take its turn within the wave if every block of it needs only blocks that the wave
-  // has been through by then.
+  // has been through by then, and overwrites none that the wave still looks at in a later turn.
   bool JoinsWave(int32_t id) const {
     const Group& g = group(id);
-    if (!IsBlockwise(g) || wave_.empty()) return false;
+    if (!IsBlockwise(g) || wave_.empty() || WritesAny(g, read_across_blocks_)) return false;
     std::optional<Direction> direction = direction_;
     bool joins = true;
     const auto walk = [&](Direction wanted) {
@@ -132,11 +144,15 @@ class Partitioner {
     ForEachRead(
         g,
         [&](const Operand& operand) {
-          if (operand.delay > 0 && written_.contains(operand.view.buffer)) {
-            direction_ = operand.direction;
-          }
+          read_.insert(operand.view.buffer);
+          if (operand.delay == 0) return;
+          read_across_blocks_.insert(operand.view.buffer);
+          if (written_.contains(operand.view.buffer)) direction_ = operand.direction;
         },
-        [](const View&) {});
+        [&](const View& view) {
+          read_.insert(view.buffer);
+          read_across_blocks_.insert(view.buffer);
+        });
     for (const Stage& stage : g.stages) {
       for (const View& view : stage.outputs) written_.insert(view.buffer);
     }
@@ -152,6 +168,8 @@ class Partitioner {
     }
     wave_.clear();
     written_.clear();
+    read_.clear();
+    read_across_blocks_.clear();
     direction_.reset();
   }
 
@@ -329,7 +347,9 @@ class Partitioner {
   Partition result_;
   std::vector<bool> packed_;
   std::vector<int32_t> wave_;
-  std::set<int32_t> written_;  // by the wave
+  // Buffers that the wave writes, that it reads, and of those the ones that a block reads outside
+  // its own steps.
+  std::set<int32_t> written_, read_, read_across_blocks_;
   std::optional<Direction> direction_;
 };
 

@@ -12,6 +12,10 @@ RowLayout::RowLayout(int64_t steps, int64_t batch, std::span<const int32_t> leng
     : steps_(steps), batch_(batch) {
   TL_CHECK(steps >= 0 && batch >= 0, "[shape] got {} steps and {} sequences, wants >= 0", steps,
            batch);
+  // Bytes of any buffer must be countable.
+  constexpr int64_t kMostRows = int64_t{1} << 40;
+  TL_CHECK(batch == 0 || steps <= kMostRows / batch,
+           "[shape] got {} steps and {} sequences: too many rows", steps, batch);
   TL_CHECK(lengths.empty() || std::ssize(lengths) == batch, "[lengths] got {}, wants {}",
            lengths.size(), batch);
   TL_CHECK(resets.empty() || std::ssize(resets) == steps * batch, "[resets] got {}, wants {} x {}",

@@ -2,48 +2,71 @@
 
 #include <algorithm>
 
-namespace turbolstm {
+#include "base/error.h"
+#include "plan/row_operators.h"
+#include "plan/static_operators.h"
 
-std::byte* StageRunner::Row(const View& view, int64_t row) const {
+namespace turbolstm {
+namespace {
+
+// The widest row that a delayed operand reads, and so may have to find zeros instead of.
+int64_t WidestDelayed(const LoweredGraph& graph) {
+  int64_t width = 0;
+  for (const Group& group : graph.groups) {
+    for (const Stage& stage : group.stages) {
+      for (const Operand& operand : stage.inputs) {
+        if (operand.delay > 0) width = std::max(width, operand.view.width);
+      }
+    }
+  }
+  return width;
+}
+
+}  // namespace
+
+int64_t RowCount(const RunState& state, const Stage& stage) {
+  return stage.attributes.domain == Domain::kBatch ? state.layout->batch() : state.layout->rows();
+}
+
+StageRunner::StageRunner(const RunState* state, int stream)
+    : state_(*state),
+      stream_(stream),
+      zeros_(static_cast<size_t>(WidestDelayed(*state->graph)) * sizeof(float)) {}
+
+std::byte* StageRunner::Address(const View& view, int64_t row) const {
   return state_.memory->base(view.buffer, stream_) +
          (row * buffer(view.buffer).width + view.column) * ElementSize(view);
 }
 
 std::byte* StageRunner::OutputRow(const View& view, const StepRows& rows, int64_t row) const {
   const Buffer& target = buffer(view.buffer);
-  if (target.local) return Row(view, row - tile_begin_);
-  return Row(view, target.domain == Domain::kStep ? StepRow(target, rows.time, row) : row);
+  if (target.local) return Address(view, row - tile_begin_);
+  return Address(view, target.domain == Domain::kStep ? StepRow(target, rows.time, row) : row);
 }
 
-StageRunner::StageRunner(const RunState* state, int stream) : state_(*state), stream_(stream) {
-  int64_t width = 0;
-  for (const Buffer& each : state_.graph->buffers) {
-    if (each.domain != Domain::kStatic) width = std::max(width, each.width);
-  }
-  zeros_.resize(static_cast<size_t>(width) * sizeof(float));
-}
-
-// Rows [row, end) of an operand as read at a step: the first run of them that lies evenly.
-RowRun StageRunner::Resolve(const Operand& operand, int64_t time, int64_t row, int64_t end) {
-  if (operand.delay > 0) {
-    return state_.layout->has_resets() ? ResolveWithResets(operand, time, row, end)
-                                       : ResolveDelayed(operand, time, row, end);
-  }
-  const Buffer& source = buffer(operand.view.buffer);
-  const int64_t stride = source.width * ElementSize(operand.view);
-  if (source.local) return {Row(operand.view, row - tile_begin_), stride, end};
+RowRun StageRunner::RunAt(const View& view, int64_t time, int64_t row, int64_t end) const {
+  const Buffer& source = buffer(view.buffer);
+  const int64_t stride = source.width * ElementSize(view);
+  if (source.local) return {Address(view, row - tile_begin_), stride, end};
   switch (source.domain) {
     case Domain::kStatic:
-      return {Row(operand.view, 0), 0, end};
+      return {Address(view, 0), 0, end};
     case Domain::kBatch:
-      return {Row(operand.view, row), stride, end};
+      return {Address(view, row), stride, end};
     case Domain::kStep:
       break;
   }
-  return {Row(operand.view, StepRow(source, time, row)), stride, end};
+  return {Address(view, StepRow(source, time, row)), stride, end};
 }
 
-RowRun StageRunner::ResolveDelayed(const Operand& operand, int64_t time, int64_t row, int64_t end) {
+RowRun StageRunner::Resolve(const Operand& operand, int64_t time, int64_t row, int64_t end) const {
+  if (operand.delay == 0) return RunAt(operand.view, time, row, end);
+  return state_.layout->has_resets() ? ResolveWithResets(operand, time, row, end)
+                                     : ResolveDelayed(operand, time, row, end);
+}
+
+RowRun StageRunner::ResolveDelayed(const Operand& operand, int64_t time, int64_t row,
+                                   int64_t end) const {
   const RowLayout& layout = *state_.layout;
   const auto init = [&](int64_t history, int64_t last) {
     return AtLink(operand, {operand.adjoint ? Link::Kind::kNothing : Link::Kind::kInit, history},
@@ -54,7 +77,8 @@ RowRun StageRunner::ResolveDelayed(const Operand& operand, int64_t time, int64_t
     if (source < 0) return init(time, end);
     return AtLink(operand, {Link::Kind::kStep, source}, row, end);
   }
-  // In reverse, sequences that end before the source step are at their beginning still.
+  // In reverse, sequences that end before the source step are at their beginning still. Longer
+  // ones come first, so the others follow in runs of equal length.
   const int64_t source = time + operand.delay;
   const int64_t reached = source < layout.steps() ? layout.count(source) : 0;
   if (row < reached) {
@@ -74,30 +98,42 @@ Link StageRunner::LinkOf(const Operand& operand, int64_t time, int64_t row) cons
 }
 
 RowRun StageRunner::ResolveWithResets(const Operand& operand, int64_t time, int64_t row,
-                                      int64_t end) {
+                                      int64_t end) const {
   const Link link = LinkOf(operand, time, row);
   int64_t last = row + 1;
   while (last < end && LinkOf(operand, time, last) == link) ++last;
   return AtLink(operand, link, row, last);
 }
 
-RowRun StageRunner::AtLink(const Operand& operand, const Link& link, int64_t row, int64_t end) {
-  if (link.kind == Link::Kind::kStep) {
-    const Buffer& source = buffer(operand.view.buffer);
-    // Only step values have a past, but for zeros that are a constant.
-    const int64_t place = source.domain == Domain::kStep ? StepRow(source, link.index, row) : 0;
-    const int64_t stride =
-        source.domain == Domain::kStep ? source.width * ElementSize(operand.view) : 0;
-    return {Row(operand.view, place), stride, end};
-  }
-  if (link.kind == Link::Kind::kNothing || operand.init.buffer < 0) {
-    return {zeros_.data(), 0, end};
-  }
+RowRun StageRunner::AtLink(const Operand& operand, const Link& link, int64_t row,
+                           int64_t end) const {
+  if (link.kind == Link::Kind::kStep) return RunAt(operand.view, link.index, row, end);
+  if (link.kind == Link::Kind::kNothing || operand.init.buffer < 0) return {zeros_.data(), 0, end};
   View init = operand.init;
   init.column += link.index * operand.init_stride;
-  const bool shared = buffer(init.buffer).domain == Domain::kStatic;
-  const int64_t stride = shared ? 0 : buffer(init.buffer).width * ElementSize(init);
-  return {Row(init, shared ? 0 : row), stride, end};
+  return RunAt(init, 0, row, end);
+}
+
+void StageRunner::AppendPointers(const Operand& operand, const StepRows& rows,
+                                 std::vector<const void*>* pointers) const {
+  for (int64_t row = rows.row_begin; row < rows.row_end;) {
+    const RowRun run = Resolve(operand, rows.time, row, rows.row_end);
+    for (int64_t i = 0; row < run.end; ++row, ++i) pointers->push_back(run.data + i * run.stride);
+  }
+}
+
+ConstRows StageRunner::GatherRows(const Operand& operand, int64_t time_begin, int64_t time_end,
+                                  std::vector<const void*>* pointers) const {
+  const Buffer& source = buffer(operand.view.buffer);
+  const RowLayout& layout = *state_.layout;
+  if (operand.delay == 0 && source.domain == Domain::kStep) {
+    return {Address(operand.view, layout.offset(time_begin)), source.width, source.dtype};
+  }
+  pointers->clear();
+  for (int64_t t = time_begin; t < time_end; ++t) {
+    AppendPointers(operand, {t, 0, layout.count(t)}, pointers);
+  }
+  return {nullptr, 0, source.dtype, pointers->data()};
 }
 
 void StageRunner::RunRows(const Stage& stage, const StepRows& rows) {
@@ -112,26 +148,21 @@ void StageRunner::RunRows(const Stage& stage, const StepRows& rows) {
   }
 }
 
+const float* StageRunner::BiasOf(const Stage& stage) const {
+  return stage.bias.buffer < 0 ? nullptr : reinterpret_cast<const float*>(Address(stage.bias, 0));
+}
+
 void StageRunner::RunMatMul(const Stage& stage, const StepRows& rows) {
   const Operand& x = stage.inputs[0];
-  const int64_t m = rows.row_end - rows.row_begin;
-  const int64_t size = ElementSize(x.view);
-  RowRun run = Resolve(x, rows.time, rows.row_begin, rows.row_end);
-  ConstRows source{run.data, run.stride / size, buffer(x.view.buffer).dtype};
+  const RowRun run = Resolve(x, rows.time, rows.row_begin, rows.row_end);
+  ConstRows source{run.data, run.stride / ElementSize(x.view), buffer(x.view.buffer).dtype};
   if (run.end < rows.row_end) {
     pointers_.clear();
-    for (int64_t row = rows.row_begin; row < rows.row_end;) {
-      run = Resolve(x, rows.time, row, rows.row_end);
-      for (int64_t i = 0; row < run.end; ++row, ++i) {
-        pointers_.push_back(run.data + i * run.stride);
-      }
-    }
+    AppendPointers(x, rows, &pointers_);
     source.pointers = pointers_.data();
   }
   const View& y = stage.outputs[0];
-  const auto* bias =
-      stage.bias.buffer < 0 ? nullptr : reinterpret_cast<const float*>(Row(stage.bias, 0));
-  MatMul(source, m, (*state_.weights)[static_cast<size_t>(stage.weight)], bias, stage.accumulate,
+  MatMul(source, rows.row_end - rows.row_begin, WeightOf(stage), BiasOf(stage), stage.accumulate,
          {OutputRow(y, rows, rows.row_begin), buffer(y.buffer).width, buffer(y.buffer).dtype});
 }
 
@@ -158,10 +189,24 @@ void StageRunner::RunPointwise(const Stage& stage, const StepRows& rows) {
   }
 }
 
+void StageRunner::RunNodeRows(const Stage& stage, const StepRows& rows) {
+  for (int64_t row = rows.row_begin; row < rows.row_end; ++row) {
+    operands_.clear();
+    for (size_t i = 0; i < stage.inputs.size(); ++i) {
+      operands_.push_back(OperandRow(stage, i, rows.time, row));
+    }
+    EvaluateRow(state_, stage, {rows.time, row, state_.layout->sequence(row)}, operands_,
+                ResultRow(stage, rows.time, row));
+  }
+}
+
 bool StageRunner::IsFlat(const Stage& stage) const {
   return std::all_of(stage.inputs.begin(), stage.inputs.end(), [&](const Operand& operand) {
     const Buffer& source = buffer(operand.view.buffer);
-    return operand.delay == 0 && source.domain != Domain::kBatch && !source.local;
+    // A program takes a Static operand as the same row again and again, a product does not.
+    const bool even = source.domain == Domain::kStep ||
+                      (source.domain == Domain::kStatic && stage.kind == Stage::Kind::kPointwise);
+    return operand.delay == 0 && even && !source.local;
   });
 }
 
@@ -179,21 +224,20 @@ void StageRunner::RunSteps(const Stage& stage, int64_t time_begin, int64_t time_
   for (int64_t t = time_begin; t < time_end; ++t) RunRows(stage, {t, 0, layout.count(t)});
 }
 
-void StageRunner::RunMatMulFlat(const Stage& stage, int64_t row_begin, int64_t row_end) {
+void StageRunner::RunMatMulFlat(const Stage& stage, int64_t row_begin, int64_t row_end) const {
   const View& x = stage.inputs[0].view;
   const View& y = stage.outputs[0];
-  const auto* bias =
-      stage.bias.buffer < 0 ? nullptr : reinterpret_cast<const float*>(Row(stage.bias, 0));
-  MatMul({Row(x, row_begin), buffer(x.buffer).width, buffer(x.buffer).dtype}, row_end - row_begin,
-         (*state_.weights)[static_cast<size_t>(stage.weight)], bias, stage.accumulate,
-         {Row(y, row_begin), buffer(y.buffer).width, buffer(y.buffer).dtype});
+  MatMul({Address(x, row_begin), buffer(x.buffer).width, buffer(x.buffer).dtype},
+         row_end - row_begin, WeightOf(stage), BiasOf(stage), stage.accumulate,
+         {Address(y, row_begin), buffer(y.buffer).width, buffer(y.buffer).dtype});
 }
 
 void StageRunner::RunPointwiseFlat(const Stage& stage, int64_t row_begin, int64_t row_end) {
   const auto slot = [&](const View& view) {
     const Buffer& where = buffer(view.buffer);
     const bool shared = where.domain == Domain::kStatic;
-    return PointwiseSlot{Row(view, shared ? 0 : row_begin), shared ? 0 : where.width, where.dtype};
+    return PointwiseSlot{Address(view, shared ? 0 : row_begin), shared ? 0 : where.width,
+                         where.dtype};
   };
   inputs_.clear();
   outputs_.clear();
@@ -202,34 +246,94 @@ void StageRunner::RunPointwiseFlat(const Stage& stage, int64_t row_begin, int64_
   (*stage.kernel)({row_end - row_begin, stage.outputs[0].width, inputs_.data(), outputs_.data()});
 }
 
-ConstRows StageRunner::GatherRows(const Operand& operand, int64_t time_begin, int64_t time_end,
-                                  std::vector<const void*>* pointers) {
-  const Buffer& source = buffer(operand.view.buffer);
+void StageRunner::RunStatic(const Stage& stage) {
+  switch (stage.kind) {
+    case Stage::Kind::kPointwise:
+      return RunPointwiseFlat(stage, 0, 1);
+    case Stage::Kind::kMatMul:
+      return MultiplyStatic(stage);
+    case Stage::Kind::kNode:
+      break;
+  }
+  std::vector<const float*> operands;
+  for (const Operand& operand : stage.inputs) {
+    operands.push_back(reinterpret_cast<const float*>(Address(operand.view, 0)));
+  }
+  EvaluateStatic(state_, stage, operands, reinterpret_cast<float*>(Address(stage.outputs[0], 0)));
+}
+
+void StageRunner::MultiplyStatic(const Stage& stage) const {
+  const View& x = stage.inputs[0].view;
+  const View& y = stage.outputs[0];
+  MatMul({Address(x, 0), x.width}, 1, WeightOf(stage), nullptr, false, {Address(y, 0), y.width});
+}
+
+ConstRows StageRunner::SummedRows(const Stage& stage, size_t i, int64_t time_begin,
+                                  int64_t time_end, std::vector<const void*>* pointers) const {
+  const View& view = stage.inputs[i].view;
+  if (stage.domain == Domain::kStep) {
+    return GatherRows(stage.inputs[i], time_begin, time_end, pointers);
+  }
+  const Buffer& source = buffer(view.buffer);
+  const bool shared = source.domain == Domain::kStatic;
+  return {Address(view, 0), shared ? 0 : source.width, source.dtype};
+}
+
+int64_t StageRunner::SummedRowCount(const Stage& stage, int64_t time_begin,
+                                    int64_t time_end) const {
   const RowLayout& layout = *state_.layout;
-  if (operand.delay == 0 && source.domain == Domain::kStep) {
-    return {Row(operand.view, layout.offset(time_begin)), source.width, source.dtype};
+  switch (stage.domain) {
+    case Domain::kStep:
+      return layout.offset(time_end) - layout.offset(time_begin);
+    case Domain::kBatch:
+      return layout.batch();
+    case Domain::kStatic:
+      break;
   }
-  pointers->clear();
-  for (int64_t t = time_begin; t < time_end; ++t) {
-    for (int64_t row = 0; row < layout.count(t);) {
-      const RowRun run = Resolve(operand, t, row, layout.count(t));
-      for (int64_t i = 0; row < run.end; ++row, ++i) {
-        pointers->push_back(run.data + i * run.stride);
-      }
-    }
+  return 1;
+}
+
+void StageRunner::RunReduction(const Stage& stage, int64_t time_begin, int64_t time_end,
+                               int64_t column_begin, int64_t column_end, bool first) {
+  const int64_t rows = SummedRowCount(stage, time_begin, time_end);
+  ConstRows a = SummedRows(stage, 0, time_begin, time_end, &pointers_);
+  a.offset = column_begin;
+  if (stage.op == Op::kSumRows) {
+    auto* y = reinterpret_cast<float*>(Address(stage.outputs[0], 0));
+    return SumOverRows(a, column_end - column_begin, rows, !first, y + column_begin);
   }
-  return {nullptr, 0, source.dtype, pointers->data()};
+  TL_CHECK(stage.op == Op::kOuter, "[{}] {} does not sum over rows", stage.name,
+           Traits(stage.op).name);
+  const ConstRows b = SummedRows(stage, 1, time_begin, time_end, &more_pointers_);
+  SumOuterProducts(stage, a, b, rows, column_end, first);
+}
+
+// Rows [a.offset, column_end) of the result, each in the block of its head.
+void StageRunner::SumOuterProducts(const Stage& stage, ConstRows a, ConstRows b, int64_t rows,
+                                   int64_t column_end, bool first) const {
+  auto* y = reinterpret_cast<float*>(Address(stage.outputs[0], 0));
+  const int64_t heads = std::max<int64_t>(1, stage.attributes.size);
+  const int64_t m = stage.inputs[0].view.width / heads;
+  const int64_t n = stage.inputs[1].view.width / heads;
+  const int64_t column_begin = a.offset;
+  for (int64_t head = 0; head < heads; ++head) {
+    const int64_t begin = std::max(column_begin, head * m);
+    const int64_t end = std::min(column_end, (head + 1) * m);
+    if (begin >= end) continue;
+    a.offset = begin;
+    b.offset = head * n;
+    MatMulTransposed(a, end - begin, b, n, rows, ProductType(), !first, y + begin * n, n);
+  }
 }
 
 void StageRunner::PackWeight(int32_t weight) {
   const PackedWeight& source = state_.graph->weights[static_cast<size_t>(weight)];
   const std::vector<int64_t>& shape = source.features;
   const int64_t heads = shape.size() == 3 ? shape[0] : 1;
-  const MatrixView matrix{reinterpret_cast<const float*>(Row(source.matrix, 0)),
+  const MatrixView matrix{reinterpret_cast<const float*>(Address(source.matrix, 0)),
                           heads * shape.end()[-2], shape.back(), shape.back()};
-  const DType storage =
-      state_.graph->precision == Precision::kBFloat16 ? DType::kBFloat16 : DType::kFloat32;
-  Pack(matrix, !source.transposed, storage, &(*state_.weights)[static_cast<size_t>(weight)], heads);
+  Pack(matrix, !source.transposed, ProductType(), &(*state_.weights)[static_cast<size_t>(weight)],
+       heads);
 }
 
 }  // namespace turbolstm

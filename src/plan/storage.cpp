@@ -9,10 +9,6 @@ constexpr size_t at(NodeId id) {
   return static_cast<size_t>(id);
 }
 
-int64_t WidthOf(const Node& node) {
-  return node.domain == Domain::kStatic ? ElementCount(node.features) : node.features[0];
-}
-
 class Assigner {
  public:
   Assigner(const Graph& graph, const Uses& uses, const Grouping& grouping, Precision precision)
@@ -72,16 +68,8 @@ class Assigner {
     if (uses_.IsOutput(id)) return true;
     return std::any_of(uses_.of(id).begin(), uses_.of(id).end(), [&](const Use& use) {
       return use.delayed || role(use.reader) != Role::kPointwise || !SameStage(id, use.reader) ||
-             ReadsPart(use.reader, id);
+             uses_.ReadsPart(use.reader, id);
     });
-  }
-
-  bool ReadsPart(NodeId reader, NodeId value) const {
-    for (const Edge& edge : graph_.node(reader).inputs) {
-      const ResolvedEdge read = uses_.Resolve(graph_.node(reader), edge);
-      if (read.value == value && read.width != WidthOf(graph_.node(value))) return true;
-    }
-    return false;
   }
 
   // A value of a loop that is read within its step only needs memory for one step.
@@ -120,8 +108,8 @@ class Assigner {
     BufferSource source = BufferSource::kComputed;
     if (node.op == Op::kInput) source = BufferSource::kInput;
     if (node.op == Op::kParameter) source = BufferSource::kParameter;
-    view(id) = {static_cast<int32_t>(storage_.buffers.size()), 0, WidthOf(node)};
-    storage_.buffers.push_back({graph_.Label(id), node.domain, WidthOf(node), TypeOf(id, local),
+    view(id) = {static_cast<int32_t>(storage_.buffers.size()), 0, RowWidth(node)};
+    storage_.buffers.push_back({graph_.Label(id), node.domain, RowWidth(node), TypeOf(id, local),
                                 source, local, local ? 0 : RingOf(id)});
   }
 
@@ -186,9 +174,9 @@ class Assigner {
   void PlaceSums() {
     for (NodeId id = graph_.size() - 1; id >= 0; --id) {
       if (role(id) != Role::kFusedSum) continue;
-      const NodeId base = grouping_.sums.at(id).base;
-      if (base == kNoNode || owner_[at(id)] != kNoNode) continue;
-      if (view(id).buffer < 0) Place(id);
+      // A sum that is itself the base of a later one has its place already.
+      if (grouping_.sums.at(id).base == kNoNode || view(id).buffer >= 0) continue;
+      Place(id);
       Buffer& buffer = storage_.buffers[static_cast<size_t>(view(id).buffer)];
       buffer.local = false;
       buffer.ring = 0;
@@ -224,7 +212,7 @@ class Assigner {
     for (const NodeId id : stage.nodes) {
       if (view(id).buffer >= 0 || owner_[at(id)] != kNoNode || !NeedsMemory(id)) continue;
       const auto fits = std::find_if(free.begin(), free.end(), [&](const View& place) {
-        return place.width == WidthOf(graph_.node(id)) &&
+        return place.width == RowWidth(graph_.node(id)) &&
                storage_.buffers[static_cast<size_t>(place.buffer)].dtype == TypeOf(id, false);
       });
       if (fits == free.end()) {
@@ -245,16 +233,15 @@ class Assigner {
         if (!DiesIn(stage, read.value)) continue;
         const View whole = storage_.view_of[at(read.value)];
         const View part{whole.buffer, whole.column + read.column, read.width};
-        const bool known = std::any_of(free.begin(), free.end(), [&](const View& place) {
-          return place.buffer == part.buffer && place.column == part.column;
-        });
+        const bool known =
+            std::any_of(free.begin(), free.end(), [&](const View& place) { return place == part; });
         if (!known) free.push_back(part);
       }
     }
     // Ranges that overlap without being equal cannot be given away one by one.
     const auto overlaps = [&](const View& a) {
       return std::any_of(free.begin(), free.end(), [&](const View& b) {
-        return a.buffer == b.buffer && a.column != b.column && a.column < b.column + b.width &&
+        return a.buffer == b.buffer && a != b && a.column < b.column + b.width &&
                b.column < a.column + a.width;
       });
     };
@@ -287,7 +274,7 @@ class Assigner {
       if (edge.source == part && edge.delay == 0) break;
       column += graph_.node(edge.source).features[0];
     }
-    view(part) = {view(concat).buffer, column, WidthOf(graph_.node(part))};
+    view(part) = {view(concat).buffer, column, RowWidth(graph_.node(part))};
   }
 
   // A pointwise part that lies elsewhere is written here too by the program that computes it.
@@ -304,7 +291,7 @@ class Assigner {
         continue;
       }
       const View& own = view(edge.source);
-      if (own.buffer == place.buffer && own.column == place.column) continue;
+      if (own == place) continue;
       storage_.mirrors[edge.source].push_back(place);
     }
   }

@@ -1,5 +1,7 @@
 #include "plan/uses.h"
 
+#include <algorithm>
+
 namespace turbolstm {
 namespace {
 
@@ -8,6 +10,10 @@ constexpr size_t at(NodeId id) {
 }
 
 }  // namespace
+
+int64_t RowWidth(const Node& node) {
+  return node.domain == Domain::kStatic ? ElementCount(node.features) : node.features[0];
+}
 
 Uses::Uses(const Graph& graph)
     : graph_(graph),
@@ -28,7 +34,8 @@ Uses::Uses(const Graph& graph)
     for (const Edge& edge : node.inputs) {
       const ResolvedEdge resolved = Resolve(node, edge);
       uses_[at(resolved.value)].push_back({id, resolved.delay > 0, resolved.init != kNoNode});
-      if (resolved.init != kNoNode) uses_[at(Base(resolved.init))].push_back({id});
+      if (resolved.init == kNoNode) continue;
+      uses_[at(Base(resolved.init))].push_back({.reader = id, .as_init = true});
     }
   }
 }
@@ -57,12 +64,18 @@ NodeId Uses::Base(NodeId id) const {
   return id;
 }
 
+bool Uses::ReadsPart(NodeId reader, NodeId value) const {
+  const Node& node = graph_.node(reader);
+  return std::any_of(node.inputs.begin(), node.inputs.end(), [&](const Edge& edge) {
+    const ResolvedEdge read = Resolve(node, edge);
+    return read.value == value && read.width != RowWidth(graph_.node(value));
+  });
+}
+
 ResolvedEdge Uses::Resolve(const Node& reader, const Edge& edge) const {
   ResolvedEdge result;
   result.value = edge.source;
-  result.width = graph_.node(edge.source).domain == Domain::kStatic
-                     ? ElementCount(graph_.node(edge.source).features)
-                     : graph_.node(edge.source).features[0];
+  result.width = RowWidth(graph_.node(edge.source));
   const auto delay = [&](const Node& node, const Edge& by) {
     result.delay = by.delay;
     result.direction = node.direction;

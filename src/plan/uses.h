@@ -11,7 +11,11 @@ struct Use {
   NodeId reader = kNoNode;
   bool delayed = false;
   bool has_init = false;  // of the delay
+  bool as_init = false;   // the value is the initial value of what is read
 };
+
+// Elements of one row of a value; of a Static one, all.
+int64_t RowWidth(const Node& node);
 
 // An operand seen through slices and delayed identities: columns of a value, delayed.
 struct ResolvedEdge {
@@ -36,6 +40,8 @@ class Uses {
   // Reads of the value by nodes that are no views; outputs are not counted.
   const std::vector<Use>& of(NodeId id) const { return uses_[static_cast<size_t>(id)]; }
   ResolvedEdge Resolve(const Node& reader, const Edge& edge) const;
+  // Whether the reader looks at some columns of the value only.
+  bool ReadsPart(NodeId reader, NodeId value) const;
   // The value that a view looks at, or the node itself.
   NodeId Base(NodeId id) const;
 

@@ -24,6 +24,16 @@ std::string Difference(const std::string& name, const std::vector<double>& wante
   return "";
 }
 
+std::vector<ExecutableOptions> Plans() {
+  return {
+      {.streams = 1, .verify = true},
+      {.streams = 2, .verify = true},
+      {.streams = 1, .time_block = 1, .row_tile = 1, .verify = true},
+      {.streams = 3, .time_block = 2, .row_tile = 1, .verify = true},
+      {.streams = 2, .time_block = 3, .row_tile = 2, .verify = true},
+  };
+}
+
 void RunOn(Executable* executable, const Bindings& bindings) {
   const std::vector<int32_t> lengths(bindings.lengths.begin(), bindings.lengths.end());
   executable->SetShape(bindings.steps, bindings.batch, lengths, bindings.resets);

@@ -15,6 +15,9 @@ inline constexpr double kFloat32Tolerance = 2e-5;
 // The same in bf16, which keeps 8 bits of a weight and of what goes from stage to stage.
 inline constexpr double kBFloat16Tolerance = 3e-2;
 
+// Ways of cutting and running that a test goes through, all of them verified.
+std::vector<ExecutableOptions> Plans();
+
 // Every output of the graph under these bindings, in the caller's layout.
 using Outputs = std::map<std::string, std::vector<float>>;
 Outputs Execute(const Graph& graph, const Bindings& bindings, const ExecutableOptions& options);

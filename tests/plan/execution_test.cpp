@@ -11,16 +11,6 @@
 namespace turbolstm {
 namespace {
 
-std::vector<ExecutableOptions> Plans() {
-  return {
-      {.streams = 1, .verify = true},
-      {.streams = 2, .verify = true},
-      {.streams = 1, .time_block = 1, .row_tile = 1, .verify = true},
-      {.streams = 3, .time_block = 2, .row_tile = 1, .verify = true},
-      {.streams = 2, .time_block = 3, .row_tile = 2, .verify = true},
-  };
-}
-
 class RandomGraphs : public ::testing::TestWithParam<int> {};
 
 TEST_P(RandomGraphs, AgreeWithTheInterpreter) {

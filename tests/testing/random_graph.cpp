@@ -300,7 +300,7 @@ class Generator {
   Item Masked() {
     const Item a = Operand();
     const Domain mask = dice_.Chance(0.5) ? Domain::kBatch : Domain::kStep;
-    const Value drawn = builder_->RandomMask(mask, a.value.features(), 0.75, 1.25);
+    const Value drawn = builder_->RandomMask(mask, a.value.features(), 0.75, 1.25, 0.875);
     return {Apply(Op::kMul, {a.value, drawn}), a.bound * 1.25};
   }
 

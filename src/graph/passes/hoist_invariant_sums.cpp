@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 
 #include "graph/analysis.h"
@@ -36,7 +37,9 @@ bool Flatten(Graph* graph, const std::vector<int32_t>& uses, NodeId id) {
 NodeId AddSum(Graph* graph, const Node& like, std::vector<Edge> inputs) {
   Node node;
   node.op = Op::kAdd;
-  node.domain = Domain::kStatic;
+  const bool delayed =
+      std::any_of(inputs.begin(), inputs.end(), [](const Edge& edge) { return edge.delay > 0; });
+  node.domain = delayed ? Domain::kStep : Domain::kStatic;
   node.direction = like.direction;
   node.inputs = std::move(inputs);
   InferShape(*graph, &node);

@@ -79,7 +79,8 @@ class TransformLowering {
   NodeId ZoneoutMask(const Edge& edge) {
     const auto [known, added] =
         zoneout_masks_.try_emplace({edge.source, edge.zoneout, direction_}, kNoNode);
-    if (added) known->second = RandomMask(Domain::kStep, edge.source, edge.zoneout, 1);
+    if (added)
+      known->second = RandomMask(Domain::kStep, edge.source, edge.zoneout, 1, edge.zoneout);
     return known->second;
   }
 
@@ -87,12 +88,12 @@ class TransformLowering {
     const auto [known, added] = dropout_masks_.try_emplace({source, probability}, kNoNode);
     if (added) {
       const double keep = 1 - static_cast<double>(probability);
-      known->second = RandomMask(Domain::kBatch, source, keep, keep > 0 ? 1 / keep : 0);
+      known->second = RandomMask(Domain::kBatch, source, keep, keep > 0 ? 1 / keep : 0, 1);
     }
     return known->second;
   }
 
-  NodeId RandomMask(Domain domain, NodeId like, double keep, double scale) {
+  NodeId RandomMask(Domain domain, NodeId like, double keep, double scale, double mean) {
     Node mask;
     mask.op = Op::kRandomMask;
     mask.domain = domain;
@@ -100,6 +101,7 @@ class TransformLowering {
     mask.features = graph_->node(like).features;
     mask.attributes.number = keep;
     mask.attributes.scale = scale;
+    mask.attributes.mean = mean;
     mask.attributes.site = next_site_++;
     return graph_->Add(std::move(mask));
   }

@@ -115,8 +115,11 @@ TEST(LowerDropout, MultipliesByOneMaskASequence) {
   EXPECT_TRUE(seen[0] && seen[1]);
 }
 
-TEST(LowerDropout, OfProbabilityOneReadsZeros) {
+TEST(LowerDropout, OfProbabilityOneReadsZerosInTrainingOnly) {
   Sum sum(1, [](const Value& past) { return past.WithVariationalDropout(1); });
+  const Sum plain(1, [](const Value& past) { return past; });
+  ExpectNear(sum.Run("h"), plain.Run("h"));
+  ExpectNear(sum.Run("final"), plain.Run("final"));
   sum.bindings.training = true;
   ExpectNear(sum.Run("h"), {1, 2, 3, 4, 5});
   ExpectNear(sum.Run("final"), {0});
@@ -126,7 +129,7 @@ TEST(LowerTransforms, DrawsFromSitesOfItsOwn) {
   Graph graph;
   Builder builder(&graph);
   const Value x = builder.Input("x", Domain::kStep, {1});
-  const Value drawn = builder.RandomMask(Domain::kStep, 1, 0.5, 1);
+  const Value drawn = builder.RandomMask(Domain::kStep, 1, 0.5, 1, 0.5);
   graph.node(drawn.id()).attributes.site = 7;
   graph.AddOutput("y", (drawn + x.Previous().WithVariationalDropout(0.5F)).id());
   LowerTransforms(&graph);

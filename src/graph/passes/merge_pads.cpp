@@ -34,12 +34,20 @@ NodeId Zeros(Graph* graph, const Node& like, int64_t n) {
   return AddLike(graph, like, Op::kIdentity, {{constant}}, {n});
 }
 
-// The operands of a sum that are pads of vectors, by where they begin.
+// Whether the operand can become a part of a concatenation in the sum's place: a pad as wide as
+// the sum, not one that the sum stretches, and one that looks at its operand as the sum would.
+bool IsPart(const Graph& graph, const Node& sum, const Edge& edge) {
+  const Node& pad = graph.node(edge.source);
+  return edge.delay == 0 && pad.op == Op::kPad && pad.features == sum.features &&
+         (pad.inputs[0].delay == 0 || pad.direction == sum.direction);
+}
+
+// These operands of a sum, by where they begin.
 std::vector<Part> PadsOf(const Graph& graph, const Node& sum) {
   std::vector<Part> parts;
   for (const Edge& edge : sum.inputs) {
+    if (!IsPart(graph, sum, edge)) continue;
     const Node& pad = graph.node(edge.source);
-    if (edge.delay > 0 || pad.op != Op::kPad || pad.features.size() != 1) continue;
     const Edge& inner = pad.inputs[0];
     parts.push_back({pad.attributes.begin, graph.node(inner.source).features[0], inner});
   }
@@ -79,10 +87,7 @@ void MergePads(Graph* graph) {
     const NodeId concat = ConcatOf(graph, sum, parts);
     std::vector<Edge> inputs = {{concat}};
     for (const Edge& edge : sum.inputs) {
-      if (edge.delay > 0 || graph->node(edge.source).op != Op::kPad ||
-          graph->node(edge.source).features.size() != 1) {
-        inputs.push_back(edge);
-      }
+      if (!IsPart(*graph, sum, edge)) inputs.push_back(edge);
     }
     graph->node(id).inputs = std::move(inputs);
   }

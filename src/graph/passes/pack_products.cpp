@@ -52,8 +52,11 @@ void PackProducts(Graph* graph) {
     std::map<std::tuple<NodeId, int32_t, NodeId, bool>, std::vector<NodeId>> by_operand;
     for (const NodeId id : region.nodes) {
       const Node& node = graph->node(id);
-      if (node.op != Op::kMatMul || graph->node(node.inputs[0].source).features.size() != 2)
+      // Block-diagonal weights do not stack, and a delayed weight is none.
+      if (node.op != Op::kMatMul || node.inputs[0].delay > 0 ||
+          graph->node(node.inputs[0].source).features.size() != 2) {
         continue;
+      }
       const Edge& x = node.inputs[1];
       by_operand[{x.source, x.delay, x.init, x.adjoint}].push_back(id);
     }

@@ -1,0 +1,178 @@
+// What becomes of the layers that matter: how many stages, and how little memory.
+
+#include <gtest/gtest.h>
+
+#include "graph/text.h"
+#include "plan/comparison.h"
+#include "plan/describe.h"
+
+namespace turbolstm {
+namespace {
+
+std::string Lowered(const Graph& graph, Precision precision = Precision::kFloat32) {
+  return "\n" + Describe(Executable(graph, {.precision = precision, .streams = 1}).lowered());
+}
+
+constexpr std::string_view kLstm = R"(
+input x: step[3]
+parameter w_ih: static[8, 3]
+parameter w_hh: static[8, 2]
+parameter b_ih: static[8]
+parameter b_hh: static[8]
+%5: step[8] = matmul(w_ih, x)
+%6: step[8] = add(%5, b_ih)
+%7: step[8] = matmul(w_hh, h@1)
+%8: step[8] = add(%7, b_hh)
+gates: step[8] = add(%6, %8)
+%10: step[2] = slice(gates) size=2
+%11: step[2] = slice(gates) begin=2 size=2
+%12: step[2] = slice(gates) begin=4 size=2
+%13: step[2] = slice(gates) begin=6 size=2
+i: step[2] = sigmoid(%10)
+f: step[2] = sigmoid(%11)
+g: step[2] = tanh(%12)
+o: step[2] = sigmoid(%13)
+%18: step[2] = mul(f, c@1)
+%19: step[2] = mul(i, g)
+c: step[2] = add(%18, %19)
+%21: step[2] = tanh(c)
+h: step[2] = mul(o, %21)
+output y = h
+)";
+
+// One product over all time with both biases in it; a loop of a product that adds to that, where
+// it lies, and of one program. Of the cell state two steps are kept.
+TEST(Lowering, LstmForInferenceIsOneProductAndALoopOfTwoStages) {
+  EXPECT_EQ(Lowered(ParseGraph(kLstm)), R"(
+Hoisted: program b_ih, b_hh -> add#6
+TimeParallel: product x -> gates + add#6
+GemmLoop: product h@1 -> += gates; program gates[0:2], gates[2:4], gates[4:6], gates[6:8], c@1 -> c, h
+add#6: static[8] fp32
+gates: step[8] fp32
+c: step[2] fp32 ring 2
+h: step[2] fp32
+)");
+}
+
+// Pre-activations, gates and their gradients share one buffer; the gradients that are carried back
+// take two steps each. Nothing else is as wide as the gates.
+TEST(Lowering, LstmTrainsInThePlaceOfItsGates) {
+  EXPECT_EQ(Lowered(WithGradients(ParseGraph(kLstm))), R"(
+Hoisted: program b_ih, b_hh -> add#6
+TimeParallel: product x -> gates + add#6
+GemmLoop: product h@1 -> += gates; program gates[0:2], gates[2:4], gates[4:6], gates[6:8], c@1 -> gates[0:2], gates[2:4], gates[4:6], gates[6:8], c, tanh#21, h
+GemmLoop: program tanh#21, gates[0:2], gates[2:4], gates[4:6], gates[6:8], cotangent.y, matmul_transposed#49@1, mul#50@1, c@1 -> gates[6:8], gates[4:6], gates[2:4], gates[0:2], mul#50; product gates -> matmul_transposed#49
+TimeParallel: product gates -> d.x
+TimeParallel: outer gates, x -> d.w_ih
+TimeParallel: outer gates, h@1 -> d.w_hh
+TimeParallel: sum_rows gates -> d.b_ih
+add#6: static[8] fp32
+gates: step[8] fp32
+c: step[2] fp32
+tanh#21: step[2] fp32
+h: step[2] fp32
+matmul_transposed#49: step[2] fp32 ring 2
+mul#50: step[2] fp32 ring 2
+d.x: step[3] fp32
+d.w_ih: static[24] fp32
+d.w_hh: static[16] fp32
+d.b_ih: static[8] fp32
+)");
+}
+
+// Carried states and gradients, outputs and parameters are fp32, all else is bf16.
+TEST(Lowering, LstmInBf16CarriesItsCellStateInFp32) {
+  EXPECT_EQ(Lowered(WithGradients(ParseGraph(kLstm)), Precision::kBFloat16), R"(
+Hoisted: program b_ih, b_hh -> add#6
+TimeParallel: product x -> gates + add#6
+GemmLoop: product h@1 -> += gates; program gates[0:2], gates[2:4], gates[4:6], gates[6:8], c@1 -> gates[0:2], gates[2:4], gates[4:6], gates[6:8], c, tanh#21, h
+GemmLoop: program tanh#21, gates[0:2], gates[2:4], gates[4:6], gates[6:8], cotangent.y, matmul_transposed#49@1, mul#50@1, c@1 -> gates[6:8], gates[4:6], gates[2:4], gates[0:2], mul#50; product gates -> matmul_transposed#49
+TimeParallel: product gates -> d.x
+TimeParallel: outer gates, x -> d.w_ih
+TimeParallel: outer gates, h@1 -> d.w_hh
+TimeParallel: sum_rows gates -> d.b_ih
+add#6: static[8] fp32
+gates: step[8] bf16
+c: step[2] fp32
+tanh#21: step[2] bf16
+h: step[2] fp32
+matmul_transposed#49: step[2] fp32 ring 2
+mul#50: step[2] fp32 ring 2
+d.x: step[3] fp32
+d.w_ih: static[24] fp32
+d.w_hh: static[16] fp32
+d.b_ih: static[8] fp32
+)");
+}
+
+constexpr std::string_view kGru = R"(
+input x: step[3]
+parameter w_ih: static[6, 3]
+parameter w_hh: static[6, 2]
+parameter b_ih: static[6]
+parameter b_hh: static[6]
+%5: step[6] = matmul(w_ih, x)
+a: step[6] = add(%5, b_ih)
+%7: step[6] = matmul(w_hh, h@1)
+b: step[6] = add(%7, b_hh)
+one: static[1] = constant() number=1
+%10: step[2] = slice(a) size=2
+%11: step[2] = slice(b) size=2
+%12: step[2] = slice(a) begin=2 size=2
+%13: step[2] = slice(b) begin=2 size=2
+%14: step[2] = slice(a) begin=4 size=2
+%15: step[2] = slice(b) begin=4 size=2
+%16: step[2] = add(%10, %11)
+r: step[2] = sigmoid(%16)
+%18: step[2] = add(%12, %13)
+z: step[2] = sigmoid(%18)
+%20: step[2] = mul(r, %15)
+%21: step[2] = add(%14, %20)
+n: step[2] = tanh(%21)
+%23: step[2] = sub(one, z)
+%24: step[2] = mul(%23, n)
+%25: step[2] = mul(z, h@1)
+h: step[2] = add(%24, %25)
+output y = h
+)";
+
+// What the recurrent product makes is needed within its step only.
+TEST(Lowering, GruForInferenceKeepsItsRecurrentProductForOneStep) {
+  EXPECT_EQ(Lowered(ParseGraph(kGru)), R"(
+TimeParallel: product x -> a + b_ih
+GemmLoop: product h@1 -> b + b_hh; program a[0:2], b[0:2], a[2:4], b[2:4], b[4:6], a[4:6], h@1 -> h
+a: step[6] fp32
+b: step[6] fp32 local
+h: step[2] fp32
+)");
+}
+
+// Two of three parts are the same in the gradients of both products' results: the program writes
+// them twice, so that each of the two has its parts side by side.
+TEST(Lowering, GruTrainsWithSharedGradientsWrittenTwice) {
+  EXPECT_EQ(Lowered(WithGradients(ParseGraph(kGru))), R"(
+TimeParallel: product x -> a + b_ih
+GemmLoop: product h@1 -> b + b_hh; program a[0:2], b[0:2], a[2:4], b[2:4], b[4:6], a[4:6], h@1 -> a[0:2], a[2:4], a[4:6], sub#23, h
+GemmLoop: program a[2:4], a[4:6], a[0:2], matmul_transposed#47@1, mul#48@1, cotangent.y, sub#23, h@1, b[4:6] -> d.a[4:6], a[4:6], a[2:4], d.a[2:4], a[0:2], d.a[0:2], mul#48; product a -> matmul_transposed#47
+TimeParallel: outer a, h@1 -> d.w_hh
+TimeParallel: sum_rows a -> d.b_hh
+TimeParallel: product d.a -> d.x
+TimeParallel: outer d.a, x -> d.w_ih
+TimeParallel: sum_rows d.a -> d.b_ih
+a: step[6] fp32
+b: step[6] fp32
+sub#23: step[2] fp32
+h: step[2] fp32
+d.a: step[6] fp32
+matmul_transposed#47: step[2] fp32 ring 2
+mul#48: step[2] fp32 ring 2
+d.x: step[3] fp32
+d.w_ih: static[18] fp32
+d.w_hh: static[12] fp32
+d.b_ih: static[6] fp32
+d.b_hh: static[6] fp32
+)");
+}
+
+}  // namespace
+}  // namespace turbolstm
