@@ -71,7 +71,8 @@ Value CellScope::Define(const Value& state, const Value& next) {
   builder_->Define(state, next);
   const Value carried = StateOf(state).carried;
   if (carried.id() != state.id()) {
-    const Value keeps = builder_->RandomMask(Domain::kStep, state.features(), place_.zoneout, 1.0, place_.zoneout);
+    const Value keeps =
+        builder_->RandomMask(Domain::kStep, state.features(), place_.zoneout, 1.0, place_.zoneout);
     builder_->Define(carried, keeps * Past(state) + (1.0 - keeps) * state);
   }
   return state;

@@ -130,7 +130,8 @@ TEST(GraphText, ErrorsSayWhereWhatCameAndWhatWasWanted) {
       {"parameter w: step[2]", "[graph] line 1, column 14: got 'step', wants static"},
       {"input x: step[2] y", "[graph] line 1, column 19: got the end of the text, wants '='"},
       {"input x: step[2] y=1",
-       "[graph] line 1, column 18: got 'y', wants number, scale, mean, begin, size, site, domain or "
+       "[graph] line 1, column 18: got 'y', wants number, scale, mean, begin, size, site, domain "
+       "or "
        "reverse"},
       {"input x: step[2] size=1 size=1",
        "[graph] line 1, column 25: got 'size', wants each attribute once"},

@@ -122,7 +122,7 @@ TEST_F(ExecutableTest, StaysUsableAfterAnIndexOutsideItsTable) {
     executable.ParametersChanged();
     id[1] = 3;
     EXPECT_EQ(ErrorOf([&] { executable.Run(); }),
-              "[gather#5] index 3 (step 1, sequence 0) wants 0 to 2");
+              "[gather#5] index 3 is outside 0 to 2 (step 1, sequence 0)");
     EXPECT_NE(ErrorOf([&] { executable.Output("y"); }), "");
     id[1] = 0;
     EXPECT_EQ(Run(), (Floats{102, 204, 16, 28}));

@@ -90,8 +90,8 @@ void CrossEntropy(const RowTask& task) {
 }  // namespace
 
 int32_t CheckedIndex(const Stage& stage, const RowPlace& place, int32_t index, int64_t size) {
-  TL_CHECK(index >= 0 && index < size, "[{}] index {} (step {}, sequence {}) wants 0 to {}",
-           stage.name, index, place.time, place.sequence, size - 1);
+  TL_CHECK(index >= 0 && index < size, "[{}] index {} is outside 0 to {} (step {}, sequence {})",
+           stage.name, index, size - 1, place.time, place.sequence);
   return index;
 }
 

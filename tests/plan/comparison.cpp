@@ -24,7 +24,7 @@ std::string Difference(const std::string& name, const std::vector<double>& wante
   return "";
 }
 
-std::vector<ExecutableOptions> Plans() {
+std::vector<ExecutableOptions> VerifiedPlans() {
   return {
       {.streams = 1, .verify = true},
       {.streams = 2, .verify = true},
@@ -70,7 +70,7 @@ std::string Differences(const Graph& graph, const Bindings& bindings, const Outp
   return text;
 }
 
-Graph WithGradients(const Graph& graph) {
+Graph WithGradients(const Graph& graph, const std::string& suffix) {
   Graph result = graph;
   std::vector<Cotangent> cotangents;
   for (const auto& [name, id] : graph.outputs()) {
@@ -79,7 +79,7 @@ Graph WithGradients(const Graph& graph) {
     input.op = output.domain == Domain::kStatic ? Op::kParameter : Op::kInput;
     input.domain = output.domain;
     input.features = output.features;
-    input.name = "cotangent." + name;
+    input.name = fmt::format("cotangent{}.{}", suffix, name);
     cotangents.push_back({id, result.Add(std::move(input))});
   }
   std::vector<NodeId> wrt;
@@ -90,7 +90,8 @@ Graph WithGradients(const Graph& graph) {
   }
   const std::vector<NodeId> gradients = Gradients(&result, cotangents, wrt);
   for (size_t i = 0; i < wrt.size(); ++i) {
-    if (gradients[i] != kNoNode) result.AddOutput("d." + graph.node(wrt[i]).name, gradients[i]);
+    if (gradients[i] == kNoNode) continue;
+    result.AddOutput(fmt::format("d{}.{}", suffix, graph.node(wrt[i]).name), gradients[i]);
   }
   return result;
 }

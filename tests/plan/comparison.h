@@ -16,7 +16,7 @@ inline constexpr double kFloat32Tolerance = 2e-5;
 inline constexpr double kBFloat16Tolerance = 3e-2;
 
 // Ways of cutting and running that a test goes through, all of them verified.
-std::vector<ExecutableOptions> Plans();
+std::vector<ExecutableOptions> VerifiedPlans();
 
 // Every output of the graph under these bindings, in the caller's layout.
 using Outputs = std::map<std::string, std::vector<float>>;
@@ -38,8 +38,9 @@ std::string Differences(const Graph& graph, const Bindings& bindings, const Outp
                         double tolerance);
 
 // The graph with the gradients of the sum of its outputs, times given cotangents
-// ("cotangent.<output>"), for every float input and parameter, as outputs "d.<name>".
-Graph WithGradients(const Graph& graph);
+// ("cotangent.<output>"), for every float input and parameter, as outputs "d.<name>". A suffix
+// behind "cotangent" and "d" tells the gradients of gradients apart.
+Graph WithGradients(const Graph& graph, const std::string& suffix = "");
 
 // Whether executables that are made from now on run the pointwise code of cells compiled ahead of
 // time, or interpret it; the graph tells which code is meant.

@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "cells/cell.h"
+#include "graph/passes/lower_transforms.h"
 #include "graph/text.h"
 #include "plan/comparison.h"
 #include "testing/random_bindings.h"
@@ -11,22 +14,43 @@
 namespace turbolstm {
 namespace {
 
+// By turns: the graph alone, with gradients, with gradients of gradients, with transforms, and with
+// transforms and gradients.
+struct Kind {
+  int gradients;
+  bool transforms;
+};
+constexpr std::array<Kind, 5> kKinds = {{{0, false}, {1, false}, {2, false}, {0, true}, {1, true}}};
+
+RandomGraphOptions OptionsOf(const Kind& kind, bool delay_any) {
+  RandomGraphOptions options;
+  options.transforms = kind.transforms;
+  options.delay_any = delay_any;
+  if (kind.gradients == 2) options.operators = 10;  // they grow
+  return options;
+}
+
 class RandomGraphs : public ::testing::TestWithParam<int> {};
 
 TEST_P(RandomGraphs, AgreeWithTheInterpreter) {
   const auto seed = static_cast<uint64_t>(GetParam());
-  const Graph forward = RandomGraph(seed);
-  const Graph graph = seed % 2 == 0 ? WithGradients(forward) : forward;
+  const Kind& kind = kKinds[seed % kKinds.size()];
+  const Graph drawn = RandomGraph(seed, OptionsOf(kind, seed / 10 % 2 == 1));
+  Graph graph = drawn;
+  LowerTransforms(&graph);  // the interpreter and differentiation want them so
+  if (kind.gradients > 0) graph = WithGradients(graph);
+  if (kind.gradients > 1) graph = WithGradients(graph, "2");
+  const Graph& executed = kind.gradients == 0 ? drawn : graph;
   const Bindings bindings = RandomBindings(graph, seed, RandomBindingsOptionsFor(seed));
-  const std::vector<ExecutableOptions> plans = Plans();
+  const std::vector<ExecutableOptions> plans = VerifiedPlans();
   const ExecutableOptions& plan = plans[seed / 2 % plans.size()];
-  const Outputs outputs = Execute(graph, bindings, plan);
+  const Outputs outputs = Execute(executed, bindings, plan);
   EXPECT_EQ(Differences(graph, bindings, outputs, kFloat32Tolerance), "") << "seed " << seed << "\n"
-                                                                          << PrintGraph(graph);
-  EXPECT_EQ(Execute(graph, bindings, plan), outputs) << "the same plan twice, seed " << seed;
+                                                                          << PrintGraph(drawn);
+  EXPECT_EQ(Execute(executed, bindings, plan), outputs) << "the same plan twice, seed " << seed;
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, RandomGraphs, ::testing::Range(0, 500));
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomGraphs, ::testing::Range(0, 1000));
 
 class AllCellsTest : public ::testing::TestWithParam<std::string> {};
 
@@ -60,7 +84,7 @@ TEST_P(AllCellsTest, TrainingAgreesWithTheInterpreterUnderEveryPlan) {
       const Graph graph = WithGradients(CellGraph(GetParam(), direction, ragged));
       const Bindings bindings =
           RandomBindings(graph, 7, {.steps = 7, .batch = 5, .ragged = ragged});
-      for (const ExecutableOptions& plan : Plans()) {
+      for (const ExecutableOptions& plan : VerifiedPlans()) {
         EXPECT_EQ(Differences(graph, bindings, Execute(graph, bindings, plan), kFloat32Tolerance),
                   "");
       }
@@ -71,8 +95,9 @@ TEST_P(AllCellsTest, TrainingAgreesWithTheInterpreterUnderEveryPlan) {
 TEST_P(AllCellsTest, ForwardBitsDoNotDependOnThePlan) {
   const Graph graph = CellGraph(GetParam(), Direction::kForward, true);
   const Bindings bindings = RandomBindings(graph, 3, {.steps = 9, .batch = 7, .resets = 0.1});
-  const Outputs first = Execute(graph, bindings, Plans()[0]);
-  for (const ExecutableOptions& plan : Plans()) EXPECT_EQ(Execute(graph, bindings, plan), first);
+  const Outputs first = Execute(graph, bindings, VerifiedPlans()[0]);
+  for (const ExecutableOptions& plan : VerifiedPlans())
+    EXPECT_EQ(Execute(graph, bindings, plan), first);
 }
 
 std::vector<std::string> CellNames() {

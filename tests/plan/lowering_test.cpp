@@ -105,6 +105,25 @@ d.b_ih: static[8] fp32
 )");
 }
 
+// A sum in the place of a sum in the place of a value: the last one says what the place holds.
+TEST(Lowering, SumsInOnePlaceHaveTheTypeOfTheLast) {
+  const std::string lowered = Lowered(ParseGraph(R"(
+input x: step[2]
+input i: batch[2]
+parameter u: static[2, 2]
+parameter v: static[2, 2]
+%4: step[2] = matmul(v, x)
+%5: step[2] = tanh(x)
+%6: step[2] = matmul(u, h@1(init=i))
+h: step[2] = add(%6, %4, %5)
+y: step[2] = tanh(h)
+output y = y
+)"),
+                                      Precision::kBFloat16);
+  EXPECT_NE(lowered.find("product h@1(init=i) -> += h"), std::string::npos) << lowered;
+  EXPECT_NE(lowered.find("h: step[2] fp32"), std::string::npos) << lowered;
+}
+
 constexpr std::string_view kGru = R"(
 input x: step[3]
 parameter w_ih: static[6, 3]

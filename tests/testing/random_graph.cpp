@@ -103,6 +103,10 @@ class Generator {
   // As an operand of a step operator: a step value may be read delayed.
   Item Operand(int64_t n = 0, Domain least = Domain::kStatic) {
     const Item item = Any(n, least);
+    if (options_.delay_any && domain(item) != Domain::kStep && dice_.Chance(0.3)) {
+      const Item delayed = Delayed(item);
+      return {Apply(Op::kIdentity, {delayed.value}, {}, Domain::kStep), delayed.bound};
+    }
     return domain(item) == Domain::kStep && dice_.Chance(0.3) ? Delayed(item) : item;
   }
 

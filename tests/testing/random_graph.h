@@ -11,6 +11,7 @@ struct RandomGraphOptions {
   int32_t max_delay = 4;    // on cycles, inputs and everything else
   bool transforms = false;  // zoneout and variational dropout on some delayed edges
   bool reverse = true;      // some nodes walk in reverse
+  bool delay_any = false;   // some batch and static values are read with a delay too
 };
 
 // A legal graph drawn from all operators: several inputs, cycles with and without matrix products,

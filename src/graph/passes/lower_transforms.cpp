@@ -109,7 +109,8 @@ class TransformLowering {
   NodeId Dropped(const Edge& edge, NodeId mask) {
     const auto key = std::make_tuple(edge.source, edge.delay, edge.init, mask, direction_);
     const auto [known, added] = dropped_.try_emplace(key, kNoNode);
-    if (added) known->second = Apply(Op::kMul, {edge, {mask}});
+    // A delayed read is a step value, whatever it reads.
+    if (added) known->second = Apply(Op::kMul, {edge, {mask}}, {}, Domain::kStep);
     return known->second;
   }
 
@@ -126,10 +127,11 @@ class TransformLowering {
     product.inputs = {{source}, {masks}};
   }
 
-  NodeId Apply(Op op, std::vector<Edge> operands, Attributes attributes = {}) {
+  NodeId Apply(Op op, std::vector<Edge> operands, Attributes attributes = {},
+               Domain domain = Domain::kStatic) {
     Node node;
     node.op = op;
-    node.domain = Domain::kStatic;
+    node.domain = domain;
     node.direction = direction_;
     node.inputs = std::move(operands);
     node.attributes = attributes;

@@ -12,9 +12,9 @@ namespace turbolstm {
 // for all edges with the same s, p and direction; they read z instead of s, with their own delay
 // and initial value, and z begins with the last row of that. Other readers of s, and outputs, still
 // see s itself.
-// Variational dropout p (Gal & Ghahramani, arXiv 1512.05287): in training the delayed value, initial
-// values included, times one mask a sequence, Bernoulli(1 - p) / (1 - p), shared by all edges with
-// the same s and p; outside training the value itself, also for p = 1. Of an edge that has both, the zoneout comes first.
+// Variational dropout p (Gal & Ghahramani, arXiv 1512.05287): in training the delayed value,
+// initial values included, times one mask a sequence, Bernoulli(1 - p) / (1 - p), shared by all
+// edges with the same s and p; else the value, whatever p. Zoneout comes first where both are.
 void LowerTransforms(Graph* graph);
 
 }  // namespace turbolstm
