@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/error.h"
 #include "graph/text.h"
 #include "plan/comparison.h"
 #include "plan/describe.h"
@@ -10,7 +11,8 @@ namespace turbolstm {
 namespace {
 
 std::string Lowered(const Graph& graph, Precision precision = Precision::kFloat32) {
-  return "\n" + Describe(Executable(graph, {.precision = precision, .streams = 1}).lowered());
+  const Executable executable(graph, {.precision = precision, .streams = 1});
+  return fmt::format("\n{}", Describe(executable.lowered()));
 }
 
 constexpr std::string_view kLstm = R"(
