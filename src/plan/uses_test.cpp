@@ -7,7 +7,7 @@
 namespace turbolstm {
 namespace {
 
-ResolvedEdge ReadBy(const Graph& graph, std::string_view reader) {
+ResolvedEdge OperandOf(const Graph& graph, std::string_view reader) {
   const Node& node = graph.node(graph.Find(reader));
   return Uses(graph).Resolve(node, node.inputs[0]);
 }
@@ -20,7 +20,7 @@ b: step[2] = slice(a) begin=1 size=2
 y: step[2] = tanh(b)
 output y = y
 )");
-  const ResolvedEdge read = ReadBy(graph, "y");
+  const ResolvedEdge read = OperandOf(graph, "y");
   EXPECT_EQ(read.value, graph.Find("x"));
   EXPECT_EQ(read.column, 3);
   EXPECT_EQ(read.width, 2);
@@ -37,7 +37,7 @@ part: step[2] = slice(late) begin=1 size=2
 y: step[2] = tanh(part)
 output y = y
 )");
-  const ResolvedEdge read = ReadBy(graph, "y");
+  const ResolvedEdge read = OperandOf(graph, "y");
   EXPECT_EQ(read.value, graph.Find("x"));
   EXPECT_EQ(read.column, 1);
   EXPECT_EQ(read.delay, 2);
@@ -55,7 +55,7 @@ part: step[2] = slice(x) begin=1 size=2
 y: step[2] = tanh(part@2(init=h))
 output y = y
 )");
-  const ResolvedEdge read = ReadBy(graph, "y");
+  const ResolvedEdge read = OperandOf(graph, "y");
   EXPECT_EQ(read.column, 1);
   EXPECT_EQ(read.init_column, 0);
   EXPECT_EQ(read.init_stride, 2);
@@ -71,7 +71,7 @@ output y = y
 )");
   const Uses uses(graph);
   EXPECT_FALSE(uses.IsView(graph.Find("late")));
-  EXPECT_EQ(ReadBy(graph, "y").value, graph.Find("late"));
+  EXPECT_EQ(OperandOf(graph, "y").value, graph.Find("late"));
 }
 
 TEST(Uses, OutputsAndParametersAreNoViews) {
