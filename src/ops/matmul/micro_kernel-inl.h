@@ -14,7 +14,7 @@
 
 // How far ahead of use a panel is fetched into the second-level cache. Measured: weights in the
 // third level run up to 1.4 times faster for it, and several panels at once slower.
-constexpr int64_t kPrefetchRows = kBlockWords / 2;
+inline constexpr int64_t kPrefetchRows = kBlockWords / 2;
 
 template <class Simd, int kRows, int kPanels>
 void MicroKernelOf(const uint32_t* a, const uint32_t* b, int64_t panel_stride, int64_t words,
