@@ -13,6 +13,7 @@ size_t SizeOf(DType dtype) {
     case DType::kInt64:
       return 8;
     case DType::kBFloat16:
+    case DType::kFloat16:
       return 2;
   }
   Fail("[dtype] unknown value {}", static_cast<int>(dtype));
@@ -30,6 +31,8 @@ std::string_view Name(DType dtype) {
       return "int32";
     case DType::kInt64:
       return "int64";
+    case DType::kFloat16:
+      return "float16";
   }
   Fail("[dtype] unknown value {}", static_cast<int>(dtype));
 }

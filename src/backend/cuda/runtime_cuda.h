@@ -1,0 +1,103 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <functional>
+#include <string_view>
+
+namespace turbolstm::cuda {
+
+// Makes a device the calling thread's. Throws Error naming the device when there is no such one, or
+// no driver.
+void UseDevice(int device);
+
+// A queue of work, not synchronised with the default stream.
+class Stream {
+ public:
+  Stream();
+  ~Stream();
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+
+  cudaStream_t get() const { return stream_; }
+  void Synchronize() const;
+
+ private:
+  cudaStream_t stream_ = nullptr;
+};
+
+// A point in a stream, with the time at which it was reached.
+class Event {
+ public:
+  Event();
+  ~Event();
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+
+  void Record(const Stream& stream);
+  void Synchronize() const;
+  // Milliseconds from this event to a later one; both must have been reached.
+  float MillisecondsTo(const Event& later) const;
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
+// Memory of the current device.
+class DeviceBuffer {
+ public:
+  DeviceBuffer() = default;
+  // Contents are undefined. Error naming `what` and the bytes asked for when there is not enough.
+  DeviceBuffer(size_t bytes, std::string_view what);
+  ~DeviceBuffer();
+  DeviceBuffer(DeviceBuffer&& other) noexcept;
+  DeviceBuffer& operator=(DeviceBuffer&& other) noexcept;
+
+  std::byte* data() const { return data_; }
+  size_t size() const { return size_; }
+
+ private:
+  std::byte* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+// Memory of the host that a device copies from and to without a detour.
+class PinnedBuffer {
+ public:
+  PinnedBuffer() = default;
+  PinnedBuffer(size_t bytes, std::string_view what);
+  ~PinnedBuffer();
+  PinnedBuffer(PinnedBuffer&& other) noexcept;
+  PinnedBuffer& operator=(PinnedBuffer&& other) noexcept;
+
+  std::byte* data() const { return data_; }
+  size_t size() const { return size_; }
+
+ private:
+  std::byte* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+// Work recorded once and launched as a whole.
+class RecordedGraph {
+ public:
+  RecordedGraph() = default;
+  ~RecordedGraph();
+  RecordedGraph(RecordedGraph&& other) noexcept;
+  RecordedGraph& operator=(RecordedGraph&& other) noexcept;
+
+  // Records what `enqueue` puts on the stream; nothing runs. Whatever it throws passes through and
+  // leaves the stream usable.
+  static RecordedGraph Record(const Stream& stream, const std::function<void()>& enqueue);
+
+  explicit operator bool() const { return graph_ != nullptr; }
+  size_t nodes() const { return nodes_; }
+  void Launch(const Stream& stream) const;
+
+ private:
+  cudaGraphExec_t graph_ = nullptr;
+  size_t nodes_ = 0;
+};
+
+}  // namespace turbolstm::cuda
