@@ -14,7 +14,7 @@ import sys
 _BELOW_OPS = ["base", "runtime", "tensor"]
 _BELOW_CELLS = _BELOW_OPS + ["ops", "graph"]
 _BELOW_NN = _BELOW_CELLS + ["cells"]
-_BELOW_TRAIN = _BELOW_NN + ["plan", "nn", "optim", "data", "io"]
+_BELOW_TRAIN = _BELOW_NN + ["plan", "execution", "nn", "optim", "data", "io"]
 MAY_INCLUDE = {
     "base": [],
     "runtime": ["base"],
@@ -24,6 +24,7 @@ MAY_INCLUDE = {
     "graph": _BELOW_OPS + ["ops"],
     "cells": _BELOW_CELLS,
     "plan": _BELOW_CELLS,
+    "execution": _BELOW_CELLS + ["plan"],
     "nn": _BELOW_NN,
     "optim": _BELOW_NN,
     "data": _BELOW_NN,
