@@ -16,7 +16,6 @@ import argparse
 import csv
 import datetime
 import json
-import math
 import os
 import pathlib
 import platform
@@ -26,12 +25,13 @@ import subprocess
 import sys
 import tempfile
 
+from harness_cases import read_cases
+from harness_results import CASE_FIELDS, RUN_FIELDS, VALUE_FIELDS, command_line, commit, geometric_mean, rounded, text
+from harness_results import write_provenance
+
 HERE = pathlib.Path(__file__).resolve().parent
 BUILD = HERE.parent / "build" / "cpu" / "benchmarks"
 OURS, PYTORCH, ONEDNN = "TurboLSTM", "PyTorch", "oneDNN"
-CASE_FIELDS = ("case", "cell", "T", "B", "I", "H", "L", "bidirectional", "lengths")
-RUN_FIELDS = ("precision", "pass", "variant")
-VALUE_FIELDS = ("runs", "median_ms", "min_ms", "q1_ms", "q3_ms", "gflop", "peak_memory_mib", "error")
 
 
 def arguments():
@@ -78,10 +78,7 @@ def run(command, options, *extra):
 
 
 def case_names(options):
-    sys.path.insert(0, str(HERE / "baselines"))
-    import pytorch_cpu
-
-    known = [case["case"] for case in pytorch_cpu.read_cases(options.shapes)]
+    known = [case["case"] for case in read_cases(options.shapes)]
     for name in options.case or ():
         if name not in known:
             sys.exit(f"[--case] {name} is not in {options.shapes}")
@@ -150,10 +147,6 @@ def speedup(row, rival, over):
     return row[rival]["median_ms"] / row[over]["median_ms"]
 
 
-def text(value, form):
-    return "-" if value is None else format(value, form)
-
-
 def print_table(rows, best_rate, subject):
     """`subject`: whose ratios and rate are shown (ours, or PyTorch's when ours is not built)."""
     print(f"times: median (min) in ms; ratios: how many times {subject} is faster; rate: {subject}'s GFLOP/s, its part of "
@@ -180,8 +173,7 @@ def print_means(rows, subject):
                     chosen = [r for r in rows if (r["precision"], r["pass"], r["case"].split("_")[0]) == (precision, step, cell)]
                     ratios = [s for s in (speedup(r, rival, subject) for r in chosen) if s]
                     if ratios:
-                        mean = math.exp(statistics.fmean(map(math.log, ratios)))
-                        print(f"geometric mean, {cell} {precision} {step}: {mean:.3f} times {rival}'s speed over "
+                        print(f"geometric mean, {cell} {precision} {step}: {geometric_mean(ratios):.3f} times {rival}'s speed over "
                               f"{len(ratios)} cases, lowest {min(ratios):.2f}")
 
 
@@ -192,32 +184,25 @@ def cpu_name():
     return platform.processor()
 
 
-def commit():
-    answer = subprocess.run(["git", "-C", HERE, "describe", "--always", "--dirty"], capture_output=True, text=True)
-    return answer.stdout.strip() or "unknown"
-
-
 def write_csv(path, results, peaks, options):
     """One measurement a line after comment lines (#) that say where the numbers come from."""
-    arguments = [pathlib.Path(a).name if a.startswith("/") else a for a in sys.argv[1:]]
     provenance = {
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "commit": commit(),
         "cpu": cpu_name(),
         "threads": options.threads,
         "rounds": options.rounds,
-        "command": shlex.join(["benchmarks/compare.py", *arguments]),
+        "command": command_line("compare.py"),
     }
     for peak in peaks:
         provenance[f"large product, {peak['precision']}, {peak['what']}"] = f"{peak['gflops']:.0f} GFLOP/s"
     fields = ["implementation", "version", *CASE_FIELDS, *RUN_FIELDS, *VALUE_FIELDS]
     with path.open("w", newline="") as file:
-        file.writelines(f"# {key}: {value}\n" for key, value in provenance.items())
+        write_provenance(file, provenance)
         writer = csv.DictWriter(file, fields, restval="", extrasaction="ignore", lineterminator="\n")
         writer.writeheader()
         for (implementation, version, *_), entry in results.items():
-            rounded = {k: float(f"{v:.5g}") if isinstance(v, float) else v for k, v in entry.items()}
-            writer.writerow({"implementation": implementation, "version": version, **rounded})
+            writer.writerow({"implementation": implementation, "version": version, **rounded(entry)})
 
 
 def plot(path, rows, subject):

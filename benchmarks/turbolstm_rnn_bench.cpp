@@ -82,24 +82,14 @@ class Network {
   bool training_;
 };
 
-void MeasureCase(const Run& run, const Options& options, Report* report) {
+void MeasureCase(Run run, const Options& options, Report* report) {
+  run.variant = run.what->uniform_lengths ? "packed" : "";
   const bool training = run.pass == "train";
   const PeakMemory memory;
   Network network(*run.what, run.precision, training, options.threads);
   for (int i = 0; i < 3; ++i) network.Step();
   const double peak = training ? memory.Mebibytes() : 0;
   report->Add(run, Measure([&] { network.Step(); }, options.min_seconds), peak);
-}
-
-void MeasureAll(const Options& options, Report* report) {
-  for (const Case& c : options.cases) {
-    for (const std::string& precision : options.precisions) {
-      for (const std::string& pass : options.passes) {
-        const Run run{&c, precision, pass, c.uniform_lengths ? "packed" : ""};
-        MeasureCase(run, options, report);
-      }
-    }
-  }
 }
 
 }  // namespace
@@ -110,7 +100,10 @@ int main(int argc, char** argv) {
   const Options options = ParseOptions(argc, argv, "TurboLSTM's recurrent layers");
   turbolstm::RegisterCellKernels();
   Report report("TurboLSTM", TL_VERSION, options.threads);
-  if (!options.peak) MeasureAll(options, &report);
-  report.Write(options.json);
+  if (options.peak) {
+    report.Write(options.json);
+  } else {
+    MeasureEach(options, &report, [&](const Run& run) { MeasureCase(run, options, &report); });
+  }
   return 0;
 }

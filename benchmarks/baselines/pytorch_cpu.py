@@ -15,6 +15,9 @@ import pathlib
 import sys
 import time
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from harness_cases import forward_gflop, lengths_of, read_cases  # noqa: E402
+
 WARM_UPS, FEWEST_RUNS, MOST_RUNS = 2, 5, 2000
 PEAK_SIZES = (2048, 3072, 4096)
 
@@ -30,35 +33,6 @@ def arguments():
     parser.add_argument("--min-time", type=float, default=1.0, help="least seconds per measurement")
     parser.add_argument("--peak", action="store_true", help="only measure large matrix products")
     return parser.parse_args()
-
-
-def read_cases(path):
-    document = json.loads(path.read_text())
-    cases = []
-    for cell in document["cells"]:
-        for shape in document["shapes"]:
-            case = {"cell": cell, **{n: shape[n] for n in "TBIHL"}}
-            case["bidirectional"] = shape.get("bidirectional", False)
-            case["lengths"] = shape.get("lengths", "full")
-            name = "{cell}_T{T}_B{B}_I{I}_H{H}_L{L}".format(**case)
-            name += "_bi" * case["bidirectional"] + "_uniform" * (case["lengths"] == "uniform")
-            cases.append({"case": name, **case})
-    return cases
-
-
-def lengths_of(case):
-    """Row lengths, [B]: all T, or unsorted and uniform over 1..T (multiples of the golden ratio modulo 1)."""
-    if case["lengths"] == "full":
-        return [case["T"]] * case["B"]
-    return [case["T"] - (((b * 2654435769) % 2**32 * case["T"]) >> 32) for b in range(case["B"])]
-
-
-def forward_gflop(case):
-    """10^9 operations of the matrix products of a forward pass over the valid steps."""
-    gates, directions = (4 if case["cell"] == "lstm" else 3), 1 + case["bidirectional"]
-    inputs = [case["I"]] + [case["H"] * directions] * (case["L"] - 1)
-    per_step = sum(directions * 2 * gates * case["H"] * (i + case["H"]) for i in inputs)
-    return sum(lengths_of(case)) * per_step * 1e-9
 
 
 def measure(function, min_seconds):

@@ -32,7 +32,7 @@ double Case::ForwardGflop() const {
   const std::vector<int64_t> lengths = Lengths();
   const double steps =
       static_cast<double>(std::accumulate(lengths.begin(), lengths.end(), int64_t{0}));
-  const double gates = cell == "lstm" ? 4 : 3;
+  const double gates = cell == "lstm" ? 4 : cell == "gru" ? 3 : 1;
   double per_step = 0;
   for (int64_t layer = 0; layer < L; ++layer) {
     const int64_t inputs = layer == 0 ? I : H * directions();
@@ -48,10 +48,11 @@ std::vector<Case> ReadCases(const std::filesystem::path& path) {
   std::vector<Case> cases;
   try {
     const nlohmann::json document = nlohmann::json::parse(file);
-    for (const auto& cell : document.at("cells")) {
+    const nlohmann::json every = document.value("cells", nlohmann::json::array({""}));
+    for (const std::string cell : every) {
       for (const auto& shape : document.at("shapes")) {
         Case c{.name = "",
-               .cell = cell,
+               .cell = shape.value("cell", cell),
                .T = shape.at("T"),
                .B = shape.at("B"),
                .I = shape.at("I"),

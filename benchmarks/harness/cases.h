@@ -10,7 +10,7 @@ namespace turbolstm::bench {
 // One network that a benchmark runs.
 struct Case {
   std::string name;  // "lstm_T100_B32_I128_H256_L1", then "_bi" and "_uniform" where they apply
-  std::string cell;  // "lstm" or "gru"
+  std::string cell;  // "lstm", "gru" or "rnn_tanh"
   int64_t T = 0, B = 0, I = 0, H = 0, L = 1;
   bool bidirectional = false;
   bool uniform_lengths = false;
@@ -23,7 +23,8 @@ struct Case {
   double ForwardGflop() const;
 };
 
-// Reads shapes.json. Throws Error naming the file.
+// Reads shapes.json or shapes_gpu.json: every shape with every one of the file's cells, or with its
+// own. Throws Error naming the file.
 std::vector<Case> ReadCases(const std::filesystem::path& path);
 
 }  // namespace turbolstm::bench

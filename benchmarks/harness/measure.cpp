@@ -6,6 +6,7 @@
 #include <chrono>
 #include <fstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace turbolstm::bench {
@@ -34,6 +35,15 @@ double Quantile(const std::vector<double>& sorted, double fraction) {
 
 }  // namespace
 
+Timing Summarise(std::vector<double> times) {
+  std::sort(times.begin(), times.end());
+  return {.median = Quantile(times, 0.5),
+          .min = times.front(),
+          .q1 = Quantile(times, 0.25),
+          .q3 = Quantile(times, 0.75),
+          .runs = static_cast<int>(times.size())};
+}
+
 Timing Measure(const std::function<void()>& function, double min_seconds) {
   using Clock = std::chrono::steady_clock;
   for (int i = 0; i < kWarmUps; ++i) function();
@@ -47,12 +57,7 @@ Timing Measure(const std::function<void()>& function, double min_seconds) {
     times.push_back(elapsed.count() * 1e3);
     total += elapsed.count();
   }
-  std::sort(times.begin(), times.end());
-  return {.median = Quantile(times, 0.5),
-          .min = times.front(),
-          .q1 = Quantile(times, 0.25),
-          .q3 = Quantile(times, 0.75),
-          .runs = static_cast<int>(times.size())};
+  return Summarise(std::move(times));
 }
 
 PeakMemory::PeakMemory() {

@@ -9,7 +9,7 @@
 namespace turbolstm::bench {
 namespace {
 
-nlohmann::ordered_json Describe(const Run& run) {
+nlohmann::ordered_json EntryOf(const Run& run) {
   const Case& c = *run.what;
   return {{"case", c.name},
           {"cell", c.cell},
@@ -37,23 +37,56 @@ std::vector<Case> Select(const std::vector<Case>& all, const std::vector<std::st
   return chosen;
 }
 
+void MeasureList(const Options& options, const std::function<void(const Run&)>& measure) {
+  for (const Case& c : options.cases) {
+    for (const std::string& precision : options.precisions) {
+      for (const std::string& pass : options.passes) measure({&c, precision, pass});
+    }
+  }
+}
+
+void Serve(const Options& options, Report* report, const std::function<void(const Run&)>& measure) {
+  report->Flush();
+  std::string name, precision;
+  while (std::cin >> name >> precision) {
+    const Case what = Select(options.cases, {name}).front();
+    for (const std::string& pass : options.passes) {
+      const Run run{&what, precision, pass};
+      try {
+        measure(run);
+      } catch (const std::exception& error) {
+        report->AddError(run, error.what());
+      }
+    }
+    report->Flush();
+  }
+}
+
 }  // namespace
 
-Options ParseOptions(int argc, char** argv, const std::string& description) {
+Options ParseOptions(int argc, char** argv, const std::string& description, const Offer& offer) {
   Options options;
   CLI::App app(description);
   std::string shapes;
   std::vector<std::string> names;
-  const CLI::IsMember precisions({"fp32", "bf16"});
+  const CLI::IsMember precisions(offer.precisions);
+  const CLI::IsMember devices(offer.devices);
+  options.device = offer.devices.front();
   const CLI::IsMember passes({"forward", "train"});
   app.add_option("--shapes", shapes, "list of shapes (shapes.json)")->required();
   app.add_option("--case", names, "run only the case of this name (may be repeated)");
-  app.add_option("--precision", options.precisions, "fp32, bf16 (default both)")->check(precisions);
+  app.add_option("--precision", options.precisions,
+                 fmt::format("{} (default all)", fmt::join(offer.precisions, ", ")))
+      ->check(precisions);
   app.add_option("--pass", options.passes, "forward, train (default both)")->check(passes);
+  app.add_option("--device", options.device,
+                 fmt::format("{} (default the first)", fmt::join(offer.devices, ", ")))
+      ->check(devices);
   app.add_option("--json", options.json, "write results here (default: standard output)");
   app.add_option("--threads", options.threads, "threads (default 2)")->check(CLI::Range(1, 1024));
   app.add_option("--min-time", options.min_seconds, "least seconds per measurement (default 1)");
   app.add_flag("--peak", options.peak, "only measure large matrix products");
+  app.add_flag("--serve", options.serve, "answer lines \"case precision\" of standard input");
   try {
     app.parse(argc, argv);
     options.cases = Select(ReadCases(shapes), names);
@@ -63,7 +96,7 @@ Options ParseOptions(int argc, char** argv, const std::string& description) {
     std::cerr << error.what() << '\n';
     std::exit(2);
   }
-  if (options.precisions.empty()) options.precisions = {"fp32", "bf16"};
+  if (options.precisions.empty()) options.precisions = offer.precisions;
   if (options.passes.empty()) options.passes = {"forward", "train"};
   return options;
 }
@@ -75,8 +108,13 @@ Report::Report(std::string implementation, std::string version, int threads)
                 {"peaks", nlohmann::ordered_json::array()},
                 {"results", nlohmann::ordered_json::array()}} {}
 
-void Report::Add(const Run& run, const Timing& timing, double peak_memory_mib) {
-  nlohmann::ordered_json entry = Describe(run);
+void Report::Describe(const std::string& key, const std::string& value) {
+  document_[key] = value;
+}
+
+void Report::Add(const Run& run, const Timing& timing, double peak_memory_mib,
+                 const nlohmann::ordered_json& more) {
+  nlohmann::ordered_json entry = EntryOf(run);
   const double gflop = run.what->ForwardGflop() * (run.pass == "train" ? 3 : 1);
   entry["runs"] = timing.runs;
   entry["median_ms"] = timing.median;
@@ -85,11 +123,12 @@ void Report::Add(const Run& run, const Timing& timing, double peak_memory_mib) {
   entry["q3_ms"] = timing.q3;
   entry["gflop"] = gflop;
   if (peak_memory_mib > 0) entry["peak_memory_mib"] = peak_memory_mib;
+  entry.update(more);
   document_["results"].push_back(std::move(entry));
 }
 
 void Report::AddError(const Run& run, const std::string& error) {
-  nlohmann::ordered_json entry = Describe(run);
+  nlohmann::ordered_json entry = EntryOf(run);
   entry["error"] = error;
   document_["results"].push_back(std::move(entry));
 }
@@ -107,6 +146,17 @@ void Report::Write(const std::filesystem::path& path) const {
   std::ofstream file(path);
   file << text << std::flush;
   TL_CHECK(file.good(), "[{}] cannot be written", path.string());
+}
+
+void Report::Flush() {
+  std::cout << document_.dump() << std::endl;
+  document_["results"] = nlohmann::ordered_json::array();
+}
+
+void MeasureEach(const Options& options, Report* report,
+                 const std::function<void(const Run&)>& measure) {
+  options.serve ? Serve(options, report, measure) : MeasureList(options, measure);
+  if (!options.serve) report->Write(options.json);
 }
 
 }  // namespace turbolstm::bench
