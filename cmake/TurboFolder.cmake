@@ -1,5 +1,6 @@
 # A folder of src/ becomes one static library; the suffix of a file says what it is:
 #   *_test.cpp   GoogleTest cases, one executable a folder, labelled with the folder's name
+#   *_cuda_test.cpp            likewise, an executable of their own, also labelled `cuda`
 #   *_bench.cpp  Google Benchmark cases, one executable a folder
 #   *_fuzz.cpp   one libFuzzer target a file
 #   *_cuda.cpp, *_cuda.cu      only in a build with CUDA; no_cuda.cpp only in one without
@@ -49,7 +50,10 @@ function(turbo_folder name)
   set(tests ${sources})
   set(benches ${sources})
   set(fuzzers ${sources})
+  set(cuda_tests ${sources})
   list(FILTER tests INCLUDE REGEX "_test\\.cpp$")
+  list(FILTER tests EXCLUDE REGEX "_cuda_test\\.cpp$")
+  list(FILTER cuda_tests INCLUDE REGEX "_cuda_test\\.cpp$")
   list(FILTER benches INCLUDE REGEX "_bench\\.cpp$")
   list(FILTER fuzzers INCLUDE REGEX "_fuzz\\.cpp$")
   list(FILTER sources EXCLUDE REGEX "_(test|bench|fuzz)\\.cpp$")
@@ -62,6 +66,11 @@ function(turbo_folder name)
     add_executable(${name}_test ${tests})
     target_link_libraries(${name}_test PRIVATE ${library} ${ARG_TEST_DEPS} GTest::gtest_main)
     gtest_discover_tests(${name}_test PROPERTIES LABELS ${name} DISCOVERY_TIMEOUT 60)
+  endif()
+  if(TL_BUILD_TESTS AND cuda_tests)
+    add_executable(${name}_cuda_test ${cuda_tests})
+    target_link_libraries(${name}_cuda_test PRIVATE ${library} ${ARG_TEST_DEPS} GTest::gtest_main)
+    gtest_discover_tests(${name}_cuda_test PROPERTIES LABELS "${name};cuda" DISCOVERY_TIMEOUT 60)
   endif()
   if(TL_BUILD_BENCHMARKS AND benches)
     add_executable(${name}_bench ${benches})

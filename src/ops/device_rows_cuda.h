@@ -58,7 +58,8 @@ struct RowRange {
 __device__ inline long long RowIndex(RowKind kind, long long period, long long batch, long long t,
                                      long long b) {
   if (kind == RowKind::kShared) return 0;
-  return kind == RowKind::kBatch ? b : t % period * batch + b;
+  if (kind == RowKind::kBatch) return b;
+  return (t < period ? t : t % period) * batch + b;  // a division is dear
 }
 
 __device__ inline long long LengthOf(const Sequences& sequences, long long b) {

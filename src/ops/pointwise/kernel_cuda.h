@@ -51,8 +51,8 @@ class PointwiseKernel {
 };
 
 // Kernels for the current device, in the order of the programs: those compiled ahead of time, else
-// from the cache on disk, else compiled now, all together. Validates the programs. Throws Error with
-// the compiler's log when that fails.
+// from the cache on disk, else compiled now, all together. Validates the programs. Throws Error
+// with the compiler's log when that fails.
 std::vector<PointwiseKernel> CompilePointwise(std::span<const TypedProgram> programs);
 
 }  // namespace turbolstm::cuda

@@ -1,0 +1,293 @@
+// What kernels emitted from pointwise programs are made of: their arguments, memory, operators.
+// Like ops/device_rows_cuda.h this text is also what kernels compiled at run time begin with, so it
+// includes nothing else.
+#pragma once
+
+#include "ops/device_rows_cuda.h"
+
+namespace turbolstm::cuda {
+
+// Arguments of kernels that look up the row of every operand, whatever its delay. The host writes
+// the same bytes: the fields one after the other, all of whose sizes are multiples of 8.
+struct GeneralHead {
+  Sequences sequences;
+  RowRange range;
+  long long n = 0;
+  long long reverse = 0;  // time loops: from the last step to the first
+};
+
+template <int kInputs, int kOutputs>
+struct GeneralArgs {
+  GeneralHead head;
+  RowOperand in[kInputs == 0 ? 1 : kInputs];
+  RowOutput out[kOutputs];
+};
+
+// Arguments of kernels whose rows lie at fixed distances: the row of sequence b in step s of the
+// range is (s * step_rows + b) * row_bytes behind `data`.
+struct PlainRow {
+  char* data = nullptr;
+  int row_bytes = 0;
+  int step_rows = 0;
+};
+
+struct PlainHead {
+  const int* lengths = nullptr;  // null: no padding
+  int time_begin = 0;
+  int steps = 0;
+  int batch = 0;
+  int n = 0;
+};
+
+// An operand is zero unless more than `beyond` steps of its sequence are left.
+constexpr int kAlwaysThere = -0x7fffffff;
+
+template <int kInputs, int kOutputs>
+struct PlainArgs {
+  PlainHead head;
+  PlainRow in[kInputs == 0 ? 1 : kInputs];
+  PlainRow out[kOutputs];
+  int beyond[kInputs == 0 ? 1 : kInputs];
+};
+
+// Threads of a block at most.
+constexpr int kBlockThreads = 128;
+
+#ifdef __CUDACC__
+
+// V neighbouring elements.
+template <int V>
+struct Pack {
+  float e[V];
+};
+
+template <int V>
+__device__ __forceinline__ Pack<V> Spread(float value) {
+  Pack<V> pack;
+#pragma unroll
+  for (int k = 0; k < V; ++k) pack.e[k] = value;
+  return pack;
+}
+
+__device__ __forceinline__ float WidenBf16(unsigned bits) {
+  return __uint_as_float(bits << 16);
+}
+
+// To nearest, ties to even; NaN stays NaN.
+__device__ __forceinline__ unsigned NarrowBf16(float value) {
+#if __CUDA_ARCH__ >= 800
+  unsigned short bits;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+  return bits;
+#else
+  const unsigned wide = __float_as_uint(value);
+  if ((wide & 0x7fffffffu) > 0x7f800000u) return (wide >> 16) | 0x40u;
+  return (wide + 0x7fffu + ((wide >> 16) & 1u)) >> 16;
+#endif
+}
+
+__device__ __forceinline__ float WidenFp16(unsigned bits) {
+  float value;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(static_cast<unsigned short>(bits)));
+  return value;
+}
+
+__device__ __forceinline__ unsigned NarrowFp16(float value) {
+  unsigned short bits;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+  return bits;
+}
+
+// Types in memory. Loads and stores are plain ones: a kernel may write what it reads later.
+struct Fp32 {
+  using Bits = float;
+  __device__ static __forceinline__ float Widen(float value) { return value; }
+  __device__ static __forceinline__ float Narrow(float value) { return value; }
+};
+struct Bf16 {
+  using Bits = unsigned short;
+  __device__ static __forceinline__ float Widen(unsigned bits) { return WidenBf16(bits); }
+  __device__ static __forceinline__ unsigned Narrow(float value) { return NarrowBf16(value); }
+};
+struct Fp16 {
+  using Bits = unsigned short;
+  __device__ static __forceinline__ float Widen(unsigned bits) { return WidenFp16(bits); }
+  __device__ static __forceinline__ unsigned Narrow(float value) { return NarrowFp16(value); }
+};
+
+template <typename Type, int V>
+struct Memory;
+
+template <typename Type>
+struct Memory<Type, 1> {
+  __device__ static __forceinline__ Pack<1> Load(const char* row, long long j) {
+    return {Type::Widen(reinterpret_cast<const typename Type::Bits*>(row)[j])};
+  }
+  __device__ static __forceinline__ void Store(char* row, long long j, const Pack<1>& x) {
+    using Bits = typename Type::Bits;
+    reinterpret_cast<Bits*>(row)[j] = static_cast<Bits>(Type::Narrow(x.e[0]));
+  }
+};
+
+template <>
+struct Memory<Fp32, 4> {
+  __device__ static __forceinline__ Pack<4> Load(const char* row, long long j) {
+    const float4 x = *reinterpret_cast<const float4*>(row + j * 4);
+    return {{x.x, x.y, x.z, x.w}};
+  }
+  __device__ static __forceinline__ void Store(char* row, long long j, const Pack<4>& x) {
+    *reinterpret_cast<float4*>(row + j * 4) = make_float4(x.e[0], x.e[1], x.e[2], x.e[3]);
+  }
+};
+
+template <typename Type>
+struct Memory<Type, 4> {
+  __device__ static __forceinline__ Pack<4> Load(const char* row, long long j) {
+    const uint2 x = *reinterpret_cast<const uint2*>(row + j * 2);
+    return {{Type::Widen(x.x & 0xffffu), Type::Widen(x.x >> 16), Type::Widen(x.y & 0xffffu),
+             Type::Widen(x.y >> 16)}};
+  }
+  __device__ static __forceinline__ void Store(char* row, long long j, const Pack<4>& x) {
+    *reinterpret_cast<uint2*>(row + j * 2) =
+        make_uint2(Type::Narrow(x.e[0]) | Type::Narrow(x.e[1]) << 16,
+                   Type::Narrow(x.e[2]) | Type::Narrow(x.e[3]) << 16);
+  }
+};
+
+template <typename Type, int V>
+__device__ __forceinline__ Pack<V> Load(const char* row, long long j) {
+  return Memory<Type, V>::Load(row, j);
+}
+
+// A row that is not there holds zeros.
+template <typename Type>
+__device__ __forceinline__ float LoadOrZero(const char* row, long long j) {
+  return row ? Memory<Type, 1>::Load(row, j).e[0] : 0.0f;
+}
+
+// Zeros where nothing is left of the sequence.
+template <typename Type, int V>
+__device__ __forceinline__ void StoreKept(char* row, long long j, Pack<V> x, int left) {
+#pragma unroll
+  for (int k = 0; k < V; ++k) x.e[k] = left > 0 ? x.e[k] : 0.0f;
+  Memory<Type, V>::Store(row, j, x);
+}
+
+template <typename Type>
+__device__ __forceinline__ void Store(char* row, long long j, float x) {
+  Memory<Type, 1>::Store(row, j, {x});
+}
+
+__device__ __forceinline__ float Kept(float x, int left, int beyond) {
+  return left > beyond ? x : 0.0f;
+}
+
+// Steps left of sequence b at step s of the range, itself counted.
+__device__ __forceinline__ int StepsLeft(const PlainHead& head, int s, int b) {
+  return head.lengths ? head.lengths[b] - (head.time_begin + s) : 0x7fffffff;
+}
+
+__device__ __forceinline__ char* RowOf(const PlainRow& x, int s, int b) {
+  return x.data + static_cast<long long>(s * x.step_rows + b) * x.row_bytes;
+}
+
+// A thread's share of the columns (x), rows (y) and steps (z) that a launch runs over.
+template <typename Int, int V>
+__device__ __forceinline__ Int FirstColumn() {
+  return (static_cast<Int>(blockIdx.x) * static_cast<Int>(blockDim.x) +
+          static_cast<Int>(threadIdx.x)) *
+         V;
+}
+template <typename Int, int V>
+__device__ __forceinline__ Int ColumnStride() {
+  return static_cast<Int>(gridDim.x) * static_cast<Int>(blockDim.x) * V;
+}
+template <typename Int>
+__device__ __forceinline__ Int FirstRow() {
+  return static_cast<Int>(blockIdx.y) * static_cast<Int>(blockDim.y) +
+         static_cast<Int>(threadIdx.y);
+}
+template <typename Int>
+__device__ __forceinline__ Int RowStride() {
+  return static_cast<Int>(gridDim.y) * static_cast<Int>(blockDim.y);
+}
+
+// The operators (PointwiseOp), in fp32. Sums and products are never contracted, so that all kernels
+// of a program give the same bits.
+__device__ __forceinline__ float Add(float a, float b) {
+  return __fadd_rn(a, b);
+}
+__device__ __forceinline__ float Sub(float a, float b) {
+  return __fsub_rn(a, b);
+}
+__device__ __forceinline__ float Mul(float a, float b) {
+  return __fmul_rn(a, b);
+}
+__device__ __forceinline__ float Div(float a, float b) {
+  return __fdiv_rn(a, b);
+}
+__device__ __forceinline__ float Max(float a, float b) {
+  return a > b || a != a ? a : b;
+}
+__device__ __forceinline__ float Min(float a, float b) {
+  return a < b || a != a ? a : b;
+}
+__device__ __forceinline__ float Neg(float a) {
+  return -a;
+}
+__device__ __forceinline__ float OneMinus(float a) {
+  return __fsub_rn(1.0f, a);
+}
+// The quotient is 0 where it would be no normal number.
+__device__ __forceinline__ float Sigmoid(float a) {
+  return __fdividef(1.0f, __fadd_rn(1.0f, expf(-a)));
+}
+__device__ __forceinline__ float Tanh(float a) {
+  return tanhf(a);
+}
+__device__ __forceinline__ float Relu(float a) {
+  return a < 0.0f ? 0.0f : a;
+}
+__device__ __forceinline__ float Softplus(float a) {
+  return __fadd_rn(a > 0.0f ? a : 0.0f, log1pf(expf(-fabsf(a))));
+}
+__device__ __forceinline__ float LogSigmoid(float a) {
+  return -Softplus(-a);
+}
+__device__ __forceinline__ float Exp(float a) {
+  return expf(a);
+}
+__device__ __forceinline__ float Log(float a) {
+  return logf(a);
+}
+__device__ __forceinline__ float Sqrt(float a) {
+  return __fsqrt_rn(a);
+}
+__device__ __forceinline__ float Rsqrt(float a) {
+  return rsqrtf(a);
+}
+__device__ __forceinline__ float Reciprocal(float a) {
+  return __frcp_rn(a);
+}
+__device__ __forceinline__ float Abs(float a) {
+  return fabsf(a);
+}
+__device__ __forceinline__ float Sin(float a) {
+  return sinf(a);
+}
+__device__ __forceinline__ float Cos(float a) {
+  return cosf(a);
+}
+__device__ __forceinline__ float Greater(float a, float b) {
+  return a > b ? 1.0f : 0.0f;
+}
+__device__ __forceinline__ float Select(float a, float b, float c) {
+  return a != 0.0f ? b : c;
+}
+__device__ __forceinline__ float Copy(float a) {
+  return a;
+}
+
+#endif  // __CUDACC__
+
+}  // namespace turbolstm::cuda

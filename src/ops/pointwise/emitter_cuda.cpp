@@ -1,0 +1,359 @@
+#include "ops/pointwise/emitter_cuda.h"
+
+#include <cctype>
+#include <cmath>
+#include <iterator>
+#include <set>
+#include <vector>
+
+#include "base/error.h"
+#include "ops/pointwise/device_text_cuda.h"
+
+namespace turbolstm::cuda {
+namespace {
+
+void CheckIdentifier(std::string_view name) {
+  bool good = !name.empty() && !std::isdigit(static_cast<unsigned char>(name.front()));
+  for (char c : name) good = good && (std::isalnum(static_cast<unsigned char>(c)) || c == '_');
+  TL_CHECK(good, "[emit pointwise] got the name \"{}\", wants an identifier", name);
+}
+
+// "log_sigmoid" to "LogSigmoid".
+std::string FunctionName(PointwiseOp op) {
+  std::string result;
+  bool upper = true;
+  for (char c : Name(op)) {
+    if (c != '_') result += static_cast<char>(upper ? std::toupper(c) : c);
+    upper = c == '_';
+  }
+  return result;
+}
+
+// An expression that is exactly this float.
+std::string FloatLiteral(float value) {
+  if (std::isnan(value)) return "__int_as_float(0x7fc00000)";
+  if (std::isinf(value))
+    return value > 0 ? "__int_as_float(0x7f800000)" : "__int_as_float(0xff800000)";
+  return fmt::format("{:a}f", value);
+}
+
+std::string_view MemoryType(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat32:
+      return "Fp32";
+    case DType::kBFloat16:
+      return "Bf16";
+    case DType::kFloat16:
+      return "Fp16";
+    default:
+      Fail("[pointwise] got the type {}, wants float32, bfloat16 or float16", Name(dtype));
+  }
+}
+
+// Values that some output depends on.
+std::vector<bool> LiveValues(const PointwiseProgram& program) {
+  std::vector<bool> live(program.ValueCount(), false);
+  for (int32_t output : program.outputs) live[output] = true;
+  for (size_t i = program.code.size(); i-- > 0;) {
+    const auto& [op, a, b, c] = program.code[i];
+    if (!live[program.FirstResult() + i]) continue;
+    live[a] = true;
+    if (OperandCount(op) > 1) live[b] = true;
+    if (OperandCount(op) > 2) live[c] = true;
+  }
+  return live;
+}
+
+class KernelWriter {
+ public:
+  explicit KernelWriter(const NamedTypedProgram& named)
+      : named_(named),
+        name_(named.name),
+        typed_(named.typed),
+        program_(named.typed.program),
+        live_(LiveValues(program_)) {}
+
+  std::string Write() {
+    Line("");
+    Line("// {}", KernelKey(typed_));
+    WriteCompute();
+    WriteElement();
+    if (typed_.time_loop) {
+      WriteTimeLoop();
+    } else {
+      WritePlain();
+      WriteGeneral();
+    }
+    return text_;
+  }
+
+ private:
+  template <typename... Args>
+  void Line(fmt::format_string<Args...> format, Args&&... args) {
+    fmt::format_to(std::back_inserter(text_), format, std::forward<Args>(args)...);
+    text_ += '\n';
+  }
+
+  size_t Inputs() const { return program_.inputs.size(); }
+  size_t Outputs() const { return program_.outputs.size(); }
+  std::string_view InputType(size_t i) const { return MemoryType(typed_.inputs[i]); }
+  std::string_view OutputType(size_t i) const { return MemoryType(typed_.outputs[i]); }
+  // The same for all rows, or for all elements of a row.
+  bool SharedByRows(size_t i) const {
+    return program_.inputs[i] == InputKind::kRowVector || program_.inputs[i] == InputKind::kScalar;
+  }
+  bool SharedByColumns(size_t i) const {
+    return program_.inputs[i] == InputKind::kColumn || program_.inputs[i] == InputKind::kScalar;
+  }
+  std::string ArgsType(std::string_view kind) const {
+    return fmt::format("{}Args<{}, {}>", kind, Inputs(), Outputs());
+  }
+
+  // One element: values in, values out.
+  void WriteCompute() {
+    std::string parameters;
+    for (size_t i = 0; i < Inputs(); ++i) {
+      if (live_[i]) parameters += fmt::format("float v{}, ", i);
+    }
+    for (size_t i = 0; i < Outputs(); ++i) {
+      parameters += fmt::format("{}float& y{}", i == 0 ? "" : ", ", i);
+    }
+    Line("__device__ __forceinline__ void {}_compute({}) {{", name_, parameters);
+    for (size_t i = 0; i < program_.constants.size(); ++i) {
+      const size_t value = program_.FirstConstant() + i;
+      if (!live_[value]) continue;
+      Line("  const float v{} = {};", value,
+           FloatLiteral(static_cast<float>(program_.constants[i])));
+    }
+    for (size_t i = 0; i < program_.code.size(); ++i) {
+      const size_t value = program_.FirstResult() + i;
+      if (!live_[value]) continue;
+      const auto& [op, a, b, c] = program_.code[i];
+      std::string operands = fmt::format("v{}", a);
+      if (OperandCount(op) > 1) operands += fmt::format(", v{}", b);
+      if (OperandCount(op) > 2) operands += fmt::format(", v{}", c);
+      Line("  const float v{} = {}({});", value, FunctionName(op), operands);
+    }
+    for (size_t i = 0; i < Outputs(); ++i) Line("  y{} = v{};", i, program_.outputs[i]);
+    Line("}}");
+  }
+
+  // One element of one row, wherever its operands lie. All loads come before all stores, since
+  // outputs may lie on inputs.
+  void WriteElement() {
+    Line(
+        "__device__ __forceinline__ void {}_element(const {}& args, long long t, long long b, "
+        "long long j) {{",
+        name_, ArgsType("General"));
+    Line("  const Sequences& sequences = args.head.sequences;");
+    std::string arguments;
+    for (size_t i = 0; i < Outputs(); ++i) {
+      Line("  float y{} = 0.0f;", i);
+    }
+    Line("  if (!IsPadding(sequences, args.head.range, t, b)) {{");
+    for (size_t i = 0; i < Inputs(); ++i) {
+      if (!live_[i]) continue;
+      const std::string row = SharedByRows(i)
+                                  ? fmt::format("args.in[{}].data", i)
+                                  : fmt::format("RowAddress(args.in[{}], sequences, t, b)", i);
+      Line("    const float x{} = LoadOrZero<{}>({}, {});", i, InputType(i), row,
+           SharedByColumns(i) ? "0" : "j");
+      arguments += fmt::format("x{}, ", i);
+    }
+    for (size_t i = 0; i < Outputs(); ++i) arguments += fmt::format("{}y{}", i == 0 ? "" : ", ", i);
+    Line("    {}_compute({});", name_, arguments);
+    Line("  }}");
+    for (size_t i = 0; i < Outputs(); ++i) {
+      Line("  Store<{0}>(RowAddress(args.out[{1}], sequences, t, b), j, y{1});", OutputType(i), i);
+    }
+    Line("}}");
+  }
+
+  void WritePlain() {
+    Line("template <int V>");
+    Line("__device__ __forceinline__ void {}_rows(const {}& args) {{", name_, ArgsType("Plain"));
+    Line("#pragma unroll 1");
+    Line("  for (int s = blockIdx.z; s < args.head.steps; s += gridDim.z) {{");
+    Line("#pragma unroll 1");
+    Line("    for (int b = FirstRow<int>(); b < args.head.batch; b += RowStride<int>()) {{");
+    Line("      const int left = StepsLeft(args.head, s, b);");
+    for (size_t i = 0; i < Inputs(); ++i) {
+      if (!live_[i]) continue;
+      if (SharedByRows(i)) {
+        Line("      const char* in{0} = args.in[{0}].data;", i);
+      } else {
+        Line("      const char* in{0} = RowOf(args.in[{0}], s, b);", i);
+      }
+    }
+    for (size_t i = 0; i < Outputs(); ++i) {
+      Line("      char* out{0} = RowOf(args.out[{0}], s, b);", i);
+    }
+    Line("#pragma unroll 1");
+    Line(
+        "      for (int j = FirstColumn<int, V>(); j < args.head.n; j += ColumnStride<int, V>()) "
+        "{{");
+    WritePlainElements();
+    Line("      }}");
+    Line("    }}");
+    Line("  }}");
+    Line("}}");
+    for (const auto& [variant, v] :
+         {std::pair(KernelVariant::kPlain, 1), std::pair(KernelVariant::kPlain4, 4)}) {
+      WriteSignature(variant, "Plain");
+      Line("  {}_rows<{}>(args);", name_, v);
+      Line("}}");
+    }
+  }
+
+  void WritePlainElements() {
+    std::string arguments, outputs;
+    for (size_t i = 0; i < Inputs(); ++i) {
+      if (!live_[i]) continue;
+      if (SharedByColumns(i)) {
+        Line("        const Pack<V> x{0} = Spread<V>(Load<{1}, 1>(in{0}, 0).e[0]);", i,
+             InputType(i));
+      } else {
+        Line("        const Pack<V> x{0} = Load<{1}, V>(in{0}, j);", i, InputType(i));
+      }
+      arguments += SharedByRows(i) ? fmt::format("x{}.e[k], ", i)
+                                   : fmt::format("Kept(x{0}.e[k], left, args.beyond[{0}]), ", i);
+    }
+    for (size_t i = 0; i < Outputs(); ++i) {
+      outputs += fmt::format("{}y{}", i == 0 ? "" : ", ", i);
+      arguments += fmt::format("{}y{}.e[k]", i == 0 ? "" : ", ", i);
+    }
+    Line("        Pack<V> {};", outputs);
+    Line("#pragma unroll");
+    Line("        for (int k = 0; k < V; ++k) {}_compute({});", name_, arguments);
+    for (size_t i = 0; i < Outputs(); ++i) {
+      Line("        StoreKept<{0}, V>(out{1}, j, y{1}, left);", OutputType(i), i);
+    }
+  }
+
+  void WriteGeneral() {
+    WriteSignature(KernelVariant::kGeneral, "General");
+    Line("  for (long long s = blockIdx.z; s < args.head.range.steps; s += gridDim.z) {{");
+    WriteElementLoops();
+    Line("        {}_element(args, args.head.range.time_begin + s, b, j);", name_);
+    Line("      }}");
+    Line("    }}");
+    Line("  }}");
+    Line("}}");
+  }
+
+  void WriteTimeLoop() {
+    WriteSignature(KernelVariant::kGeneral, "General");
+    Line("  {{");
+    WriteElementLoops();
+    Line("        const RowRange& range = args.head.range;");
+    Line("        for (long long s = 0; s < range.steps; ++s) {{");
+    Line(
+        "          const long long t ="
+        " range.time_begin + (args.head.reverse ? range.steps - 1 - s : s);");
+    Line("          {}_element(args, t, b, j);", name_);
+    Line("        }}");
+    Line("      }}");
+    Line("    }}");
+    Line("  }}");
+    Line("}}");
+  }
+
+  void WriteElementLoops() {
+    Line("    for (long long b = FirstRow<long long>(); b < args.head.sequences.batch;");
+    Line("         b += RowStride<long long>()) {{");
+    Line("      for (long long j = FirstColumn<long long, 1>(); j < args.head.n;");
+    Line("           j += ColumnStride<long long, 1>()) {{");
+  }
+
+  void WriteSignature(KernelVariant variant, std::string_view args) {
+    Line("extern \"C\" __global__ void __launch_bounds__(kBlockThreads)");
+    Line("    {}(const __grid_constant__ {} args) {{", KernelName(named_, variant), ArgsType(args));
+  }
+
+  const NamedTypedProgram& named_;
+  const std::string& name_;
+  const TypedProgram& typed_;
+  const PointwiseProgram& program_;
+  const std::vector<bool> live_;
+  std::string text_;
+};
+
+std::string EmitKernels(std::span<const NamedTypedProgram> programs) {
+  std::string source = "\nnamespace turbolstm::cuda {\n";
+  std::set<std::string> names;
+  for (const NamedTypedProgram& named : programs) {
+    CheckIdentifier(named.name);
+    TL_CHECK(names.insert(named.name).second, "[emit pointwise] the name {} occurs twice",
+             named.name);
+    Validate(named.typed);
+    source += KernelWriter(named).Write();
+  }
+  return source + "\n}  // namespace turbolstm::cuda\n";
+}
+
+std::string FunctionTable(const NamedTypedProgram& named) {
+  std::string table;
+  for (int i = 0; i < kKernelVariants; ++i) {
+    const std::string kernel = KernelName(named, static_cast<KernelVariant>(i));
+    table += i == 0 ? "" : ", ";
+    table += kernel.empty() ? "nullptr" : fmt::format("reinterpret_cast<const void*>(&{})", kernel);
+  }
+  return table;
+}
+
+}  // namespace
+
+std::string KernelName(const NamedTypedProgram& named, KernelVariant variant) {
+  if (named.typed.time_loop) {
+    return variant == KernelVariant::kGeneral ? named.name + "_time_loop" : "";
+  }
+  if (variant == KernelVariant::kGeneral) return named.name + "_general";
+  return named.name + (variant == KernelVariant::kPlain ? "_plain" : "_plain4");
+}
+
+void Validate(const TypedProgram& typed) {
+  typed.program.Validate();
+  TL_CHECK(typed.inputs.size() == typed.program.inputs.size(),
+           "[pointwise] got types of {} inputs, wants {}", typed.inputs.size(),
+           typed.program.inputs.size());
+  TL_CHECK(typed.outputs.size() == typed.program.outputs.size(),
+           "[pointwise] got types of {} outputs, wants {}", typed.outputs.size(),
+           typed.program.outputs.size());
+  for (DType dtype : typed.inputs) MemoryType(dtype);
+  for (DType dtype : typed.outputs) MemoryType(dtype);
+}
+
+std::string KernelKey(const TypedProgram& typed) {
+  std::string key = typed.program.Text() + ";";
+  for (DType dtype : typed.inputs) key += fmt::format(" {}", Name(dtype));
+  key += " ->";
+  for (DType dtype : typed.outputs) key += fmt::format(" {}", Name(dtype));
+  if (typed.time_loop) key += "; time loop";
+  return key;
+}
+
+std::string EmitCudaSource(std::span<const NamedTypedProgram> programs) {
+  return std::string(kDeviceText) + EmitKernels(programs);
+}
+
+std::string EmitCudaFile(std::span<const NamedTypedProgram> programs,
+                         std::string_view register_function) {
+  CheckIdentifier(register_function);
+  std::string source = "// Emitted from pointwise programs; changes belong there.\n";
+  source += "#include \"ops/pointwise/device_code_cuda.h\"\n";
+  source += "#include \"ops/pointwise/registry_cuda.h\"\n";
+  source += EmitKernels(programs);
+  source += "\nnamespace turbolstm::cuda {\n\n";
+  source += fmt::format("void {}() {{\n", register_function);
+  if (!programs.empty()) {
+    source += "  static const CudaKernelRegistration kKernels[] = {\n";
+    for (const NamedTypedProgram& named : programs) {
+      source += fmt::format("      {{\"{}\",\n       {{{}}}}},\n", KernelKey(named.typed),
+                            FunctionTable(named));
+    }
+    source += "  };\n  RegisterCudaKernels(kKernels);\n";
+  }
+  return source + "}\n\n}  // namespace turbolstm::cuda\n";
+}
+
+}  // namespace turbolstm::cuda

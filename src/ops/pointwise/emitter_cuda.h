@@ -1,0 +1,43 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "ops/pointwise/kernel_cuda.h"
+
+namespace turbolstm::cuda {
+
+struct NamedTypedProgram {
+  std::string name;  // a C++ identifier, unique among those emitted together
+  TypedProgram typed;
+};
+
+// The kernels of a program, each with a suffix to its name.
+enum class KernelVariant : int {
+  kPlain,    // "_plain": rows at fixed distances, one element a thread
+  kPlain4,   // "_plain4": four elements a thread
+  kGeneral,  // "_general": any operand; "_time_loop" for a program with time_loop, which has no
+             // other
+};
+inline constexpr int kKernelVariants = 3;
+
+// The name of a kernel, or empty if the program has no such variant.
+std::string KernelName(const NamedTypedProgram& named, KernelVariant variant);
+
+// Throws Error unless the program is valid and has as many types as inputs and outputs, all of them
+// float32, bfloat16 or float16.
+void Validate(const TypedProgram& typed);
+
+// One line that says everything, so equal keys mean equal kernels.
+std::string KernelKey(const TypedProgram& typed);
+
+// A CUDA source that includes nothing: what a compiler at run time takes.
+std::string EmitCudaSource(std::span<const NamedTypedProgram> programs);
+
+// A CUDA source for a build of the project, with a function `void <register_function>()` in
+// namespace turbolstm::cuda that hands the kernels to RegisterCudaKernels.
+std::string EmitCudaFile(std::span<const NamedTypedProgram> programs,
+                         std::string_view register_function);
+
+}  // namespace turbolstm::cuda
