@@ -33,8 +33,9 @@ Tolerance ToleranceOf(PointwiseOp op) {
     case PointwiseOp::kLog:
       return {3, 0};
     case PointwiseOp::kSigmoid:
-    case PointwiseOp::kTanh:
       return {3.3, kTiny};  // 2e-7
+    case PointwiseOp::kTanh:
+      return {2.2, kTiny};
     case PointwiseOp::kSoftplus:
     case PointwiseOp::kLogSigmoid:
       return {4, kTiny};
