@@ -2,6 +2,7 @@
 #   *_test.cpp   GoogleTest cases, one executable a folder, labelled with the folder's name
 #   *_cuda_test.cpp            likewise, an executable of their own, also labelled `cuda`
 #   *_bench.cpp  Google Benchmark cases, one executable a folder
+#   *_cuda_bench.cpp           likewise, an executable of their own
 #   *_fuzz.cpp   one libFuzzer target a file
 #   *_cuda.cpp, *_cuda.cu      only in a build with CUDA; no_cuda.cpp only in one without
 #   *_ascend.cpp               likewise with no_ascend.cpp
@@ -54,7 +55,10 @@ function(turbo_folder name)
   list(FILTER tests INCLUDE REGEX "_test\\.cpp$")
   list(FILTER tests EXCLUDE REGEX "_cuda_test\\.cpp$")
   list(FILTER cuda_tests INCLUDE REGEX "_cuda_test\\.cpp$")
+  set(cuda_benches ${sources})
   list(FILTER benches INCLUDE REGEX "_bench\\.cpp$")
+  list(FILTER benches EXCLUDE REGEX "_cuda_bench\\.cpp$")
+  list(FILTER cuda_benches INCLUDE REGEX "_cuda_bench\\.cpp$")
   list(FILTER fuzzers INCLUDE REGEX "_fuzz\\.cpp$")
   list(FILTER sources EXCLUDE REGEX "_(test|bench|fuzz)\\.cpp$")
 
@@ -75,6 +79,10 @@ function(turbo_folder name)
   if(TL_BUILD_BENCHMARKS AND benches)
     add_executable(${name}_bench ${benches})
     target_link_libraries(${name}_bench PRIVATE ${library} benchmark::benchmark_main)
+  endif()
+  if(TL_BUILD_BENCHMARKS AND cuda_benches)
+    add_executable(${name}_cuda_bench ${cuda_benches})
+    target_link_libraries(${name}_cuda_bench PRIVATE ${library} benchmark::benchmark_main)
   endif()
   if(TL_BUILD_FUZZERS)
     foreach(fuzzer ${fuzzers})

@@ -15,3 +15,19 @@ function(turbo_pointwise_kernels library generator)
   endif()
   target_link_libraries(${library} PUBLIC turbolstm_ops)
 endfunction()
+
+# turbo_pointwise_cuda_kernels(<library> <generator> <parts>)
+# Likewise for CUDA. <generator> takes the paths of <parts> sources to write, as EmitCudaFile gives
+# them; several compile at once.
+function(turbo_pointwise_cuda_kernels library generator parts)
+  set(folder "${CMAKE_CURRENT_BINARY_DIR}/${library}")
+  file(MAKE_DIRECTORY "${folder}")
+  set(sources "")
+  foreach(part RANGE 1 ${parts})
+    list(APPEND sources "${folder}/${library}_${part}.cu")
+  endforeach()
+  add_custom_command(OUTPUT ${sources} COMMAND ${generator} ${sources}
+                     DEPENDS ${generator} VERBATIM)
+  add_library(${library} STATIC ${sources})
+  target_link_libraries(${library} PUBLIC turbolstm_ops)
+endfunction()

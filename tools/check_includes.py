@@ -30,7 +30,7 @@ MAY_INCLUDE = {
     "data": _BELOW_NN,
     "io": _BELOW_CELLS,
     "train": _BELOW_TRAIN,
-    "kernels": _BELOW_NN + ["plan", "nn"],
+    "kernels": _BELOW_NN + ["plan", "execution", "nn"],
     "cli": _BELOW_TRAIN + ["train", "kernels"],
 }
 

@@ -113,13 +113,14 @@ void Builder::Define(const Value& state, const Value& next) {
 
 Value Builder::Apply(Op op, const std::vector<Value>& operands, Attributes attributes,
                      Domain domain) {
-  std::vector<Edge> inputs;
+  Node node = Source(op, domain, direction_, "", {});
+  node.attributes = attributes;
   for (const Value& operand : operands) {
     TL_CHECK(operand.defined(), "[{}] an operand is undefined", Traits(op).name);
-    inputs.push_back(operand.edge());
+    node.inputs.push_back(operand.edge());
   }
-  return Value(this,
-               {AddInferred(graph_, {op, domain, direction_, std::move(inputs), attributes})});
+  InferShape(*graph_, &node);
+  return Value(this, {graph_->Add(std::move(node))});
 }
 
 Value operator+(const Value& a, const Value& b) {

@@ -7,4 +7,8 @@ namespace turbolstm {
 // own, programs run in the interpreter, with the same bits but more slowly.
 void RegisterCellKernels();
 
+// Likewise for the devices other than the CPU that this build has; without it programs are compiled
+// when a graph is first lowered for a device.
+void RegisterDeviceCellKernels();
+
 }  // namespace turbolstm

@@ -2,6 +2,7 @@
 
 #include <cctype>
 #include <cmath>
+#include <fstream>
 #include <iterator>
 #include <set>
 #include <vector>
@@ -354,6 +355,13 @@ std::string EmitCudaFile(std::span<const NamedTypedProgram> programs,
     source += "  };\n  RegisterCudaKernels(kKernels);\n";
   }
   return source + "}\n\n}  // namespace turbolstm::cuda\n";
+}
+
+void WriteCudaFile(const std::string& path, std::span<const NamedTypedProgram> programs,
+                   std::string_view register_function) {
+  std::ofstream out(path);
+  out << EmitCudaFile(programs, register_function) << std::flush;
+  TL_CHECK(out.good(), "[emit pointwise] cannot write {}", path);
 }
 
 }  // namespace turbolstm::cuda

@@ -40,4 +40,8 @@ std::string EmitCudaSource(std::span<const NamedTypedProgram> programs);
 std::string EmitCudaFile(std::span<const NamedTypedProgram> programs,
                          std::string_view register_function);
 
+// Writes that source to `path`: the whole of a generator.
+void WriteCudaFile(const std::string& path, std::span<const NamedTypedProgram> programs,
+                   std::string_view register_function);
+
 }  // namespace turbolstm::cuda

@@ -11,19 +11,10 @@
 #include "base/error.h"
 #include "ops/pointwise/nvrtc_cuda.h"
 #include "ops/pointwise/testing/sample_programs.h"
+#include "ops/pointwise/testing/typed_samples_cuda.h"
 
 namespace turbolstm::cuda {
 namespace {
-
-constexpr DType kTypes[] = {DType::kFloat32, DType::kBFloat16, DType::kFloat16};
-
-// Types dealt out in turns, beginning with the one of that number.
-TypedProgram Typed(const PointwiseProgram& program, size_t first, bool time_loop = false) {
-  TypedProgram typed{.program = program, .inputs = {}, .outputs = {}, .time_loop = time_loop};
-  for (size_t i = 0; i < program.inputs.size(); ++i) typed.inputs.push_back(kTypes[first++ % 3]);
-  for (size_t i = 0; i < program.outputs.size(); ++i) typed.outputs.push_back(kTypes[first++ % 3]);
-  return typed;
-}
 
 // c = max(a, NaN) + b with constants that are awkward to write.
 PointwiseProgram AwkwardConstants() {
@@ -43,8 +34,8 @@ size_t Count(const std::string& text, const std::string& part) {
 }
 
 TEST(EmitterCuda, WritesEveryKernelOnce) {
-  const std::vector<NamedTypedProgram> programs{{"a", Typed(LstmForwardProgram(), 0)},
-                                                {"b", Typed(LstmForwardProgram(), 0, true)}};
+  const std::vector<NamedTypedProgram> programs{{"a", DealTypes(LstmForwardProgram(), 0)},
+                                                {"b", DealTypes(LstmForwardProgram(), 0, true)}};
   const std::string source = EmitCudaSource(programs);
   EXPECT_EQ(Count(source, "extern \"C\" __global__"), 4u);
   for (const char* name : {" a_plain(", " a_plain4(", " a_general(", " b_time_loop("}) {
@@ -56,8 +47,8 @@ TEST(EmitterCuda, WritesEveryKernelOnce) {
 }
 
 TEST(EmitterCuda, FileRegistersItsKernels) {
-  const std::vector<NamedTypedProgram> programs{{"a", Typed(LstmForwardProgram(), 1)},
-                                                {"b", Typed(LstmBackwardProgram(), 2, true)}};
+  const std::vector<NamedTypedProgram> programs{{"a", DealTypes(LstmForwardProgram(), 1)},
+                                                {"b", DealTypes(LstmBackwardProgram(), 2, true)}};
   const std::string file = EmitCudaFile(programs, "RegisterThem");
   EXPECT_EQ(Count(file, "void RegisterThem() {"), 1u);
   EXPECT_EQ(Count(file, "\"" + KernelKey(programs[1].typed) + "\""), 1u);
@@ -68,7 +59,7 @@ TEST(EmitterCuda, FileRegistersItsKernels) {
 
 TEST(EmitterCuda, ConstantsAreExact) {
   const std::string source =
-      EmitCudaSource(std::vector<NamedTypedProgram>{{"a", Typed(AwkwardConstants(), 0)}});
+      EmitCudaSource(std::vector<NamedTypedProgram>{{"a", DealTypes(AwkwardConstants(), 0)}});
   EXPECT_EQ(Count(source, "= 0x1.99999ap-4f;"), 1u);
   EXPECT_EQ(Count(source, "= __int_as_float(0xff800000);"), 1u);
   EXPECT_EQ(Count(source, "= __int_as_float(0x7fc00000);"), 1u);
@@ -80,7 +71,7 @@ TEST(EmitterCuda, LeavesOutWhatNoOutputNeeds) {
                                  {{PointwiseOp::kSin, 1}, {PointwiseOp::kExp, 0}},
                                  {4}};
   const std::string kernels =
-      EmitCudaFile(std::vector<NamedTypedProgram>{{"a", Typed(program, 0)}}, "Register");
+      EmitCudaFile(std::vector<NamedTypedProgram>{{"a", DealTypes(program, 0)}}, "Register");
   EXPECT_EQ(Count(kernels, "Sin("), 0u);
   EXPECT_EQ(Count(kernels, "args.in[1]"), 0u);
   EXPECT_EQ(Count(kernels, "Exp("), 1u);
@@ -111,10 +102,10 @@ TEST(EmitterCuda, ErrorsNameTheTypes) {
               {copy, {DType::kFloat32}, {DType::kFloat32, DType::kFloat32}});
   ExpectError("[pointwise] got the type int32, wants float32, bfloat16 or float16",
               {copy, {DType::kInt32}, {DType::kFloat32}});
-  EXPECT_THROW(EmitCudaSource(std::vector<NamedTypedProgram>{{"a b", Typed(copy, 0)}}), Error);
-  EXPECT_THROW(
-      EmitCudaSource(std::vector<NamedTypedProgram>{{"a", Typed(copy, 0)}, {"a", Typed(copy, 1)}}),
-      Error);
+  EXPECT_THROW(EmitCudaSource(std::vector<NamedTypedProgram>{{"a b", DealTypes(copy, 0)}}), Error);
+  EXPECT_THROW(EmitCudaSource(std::vector<NamedTypedProgram>{{"a", DealTypes(copy, 0)},
+                                                             {"a", DealTypes(copy, 1)}}),
+               Error);
 }
 
 // The compiler is part of the toolkit that such a build needs, so it must be there.
@@ -122,7 +113,7 @@ TEST(EmitterCuda, EveryProgramCompiles) {
   std::vector<NamedTypedProgram> programs;
   const auto add = [&programs](const PointwiseProgram& program) {
     const size_t number = programs.size();
-    programs.push_back({fmt::format("k{}", number), Typed(program, number, number % 4 == 3)});
+    programs.push_back({fmt::format("k{}", number), DealTypes(program, number, number % 4 == 3)});
   };
   add(LstmForwardProgram());
   add(LstmBackwardProgram());
@@ -136,7 +127,7 @@ TEST(EmitterCuda, EveryProgramCompiles) {
 }
 
 TEST(EmitterCuda, OlderArchitecturesCompileToo) {
-  const std::vector<NamedTypedProgram> programs{{"a", Typed(LstmForwardProgram(), 1)}};
+  const std::vector<NamedTypedProgram> programs{{"a", DealTypes(LstmForwardProgram(), 1)}};
   EXPECT_FALSE(Nvrtc::Get().Compile(EmitCudaSource(programs), "sm_80").empty());
   EXPECT_FALSE(Nvrtc::Get().Compile(EmitCudaSource(programs), "sm_75").empty());
 }

@@ -27,12 +27,12 @@ struct TypedProgram {
 
 // The rows of one run, in the order of the program.
 struct PointwiseRun {
-  Sequences sequences;
-  RowRange range;
+  Sequences sequences = {};
+  RowRange range = {};
   bool reverse = false;  // time_loop: from the last step to the first
   long long n = 0;       // elements of a row of every output
-  std::span<const RowOperand> inputs;
-  std::span<const RowOutput> outputs;
+  std::span<const RowOperand> inputs = {};
+  std::span<const RowOutput> outputs = {};
 };
 
 class PointwiseKernel {
