@@ -50,6 +50,7 @@ def arguments():
     parser.add_argument("--output", type=pathlib.Path, default=HERE / "results", help="folder of the CSV and the plot")
     options = parser.parse_args()
     options.onednn = options.onednn or [BUILD / "onednn_rnn"]
+    options.precision = options.precision or ["fp32", "bf16"]
     return options
 
 

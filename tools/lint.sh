@@ -63,6 +63,7 @@ tidy() {
 [ ${#code[@]} -eq 0 ] || check clang-format clang-format-14 --dry-run --Werror "${code[@]}"
 check check_includes python3 tools/check_includes.py
 check check_includes_test python3 tools/check_includes_test.py --quiet
+check compare_gpu_test python3 benchmarks/compare_gpu_test.py --quiet
 if [ ${#texts[@]} -gt 0 ]; then
   check codespell codespell --ignore-words tools/codespell_ignore.txt "${texts[@]}"
   check trailing-space trailing_space

@@ -9,6 +9,7 @@ pack_padded_sequence and pad_packed_sequence inside the timed part (neither can 
 """
 
 import argparse
+import functools
 import json
 import pathlib
 import statistics
@@ -18,9 +19,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 from harness_cases import forward_gflop, lengths_of, read_cases, read_models, serve  # noqa: E402
 
 PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
-WARM_UPS, RUNS = 2, 21
+WARM_UPS, RUNS = 1, 21
 # An eager step this many times slower than the captured one is measured with fewer runs.
-HOPELESS, RUNS_OF_HOPELESS = 1.5, 5
+HOPELESS, RUNS_OF_HOPELESS = 2, 5
 
 
 def arguments():
@@ -123,17 +124,17 @@ def model_step(case, precision):
     return step
 
 
-def measure_variants(entry, make_step, prefix, modes):
-    """One result a mode of `modes`; `make_step` gives the function to time."""
+def measure_variants(entry, variants):
+    """One result a variant of `variants`: (name, function that gives the step to time), the captured one first."""
     results, graph_ms = [], None
-    for mode in modes:
-        result = {**entry, "variant": prefix + mode}
+    for variant, make_step in variants:
+        result = {**entry, "variant": variant}
         try:
             torch.cuda.empty_cache()
             torch.cuda.reset_peak_memory_stats()
             before = torch.cuda.memory_allocated()
             step = make_step()
-            function = captured(step) if mode == "graph" else step
+            function = captured(step) if variant.endswith("graph") else step
             once = measure(function, 2)["median_ms"]
             runs = RUNS_OF_HOPELESS if graph_ms and once > HOPELESS * graph_ms else RUNS
             result.update(measure(function, runs))
@@ -152,17 +153,17 @@ def measure_case(case, precision, passes):
     head = {key: value for key, value in case.items() if key not in ("model", "vocabulary", "classes")}
     if "model" in case:
         entry = {**head, "precision": precision, "pass": "step"}
-        return measure_variants(entry, lambda: model_step(case, precision), "", ("graph", "eager"))
+        return measure_variants(entry, [(mode, lambda: model_step(case, precision)) for mode in ("graph", "eager")])
     results = []
     for name in passes:
         gflop = forward_gflop(case) * (3 if name == "train" else 1)
         entry = {**head, "precision": precision, "pass": name, "gflop": gflop}
-        ragged = case["lengths"] == "uniform"
-        make = lambda: layer_step(case, precision, name, packed=False)
-        results += measure_variants(entry, make, "padded/" * ragged, ("graph", "eager"))
-        if ragged:
-            make = lambda: layer_step(case, precision, name, packed=True)
-            results += measure_variants(entry, make, "packed/", ("eager",))
+        padded = functools.partial(layer_step, case, precision, name, packed=False)
+        packed = functools.partial(layer_step, case, precision, name, packed=True)
+        variants = [("graph", padded), ("eager", padded)]
+        if case["lengths"] == "uniform":
+            variants = [("padded/graph", padded), ("padded/eager", padded), ("packed/eager", packed)]
+        results += measure_variants(entry, variants)
     return results
 
 
@@ -176,6 +177,7 @@ def main():
     if not torch.cuda.is_available():
         sys.exit(f"PyTorch {torch.__version__} finds no CUDA device")
     head = {"implementation": "PyTorch", "version": torch.__version__, "cudnn": str(torch.backends.cudnn.version())}
+    head["models"] = True
     head["device"] = torch.cuda.get_device_name(0)
     cases = read_cases(options.shapes) + read_models(options.shapes)
     passes = options.passes or ("forward", "train")

@@ -9,7 +9,7 @@
 namespace turbolstm::bench {
 namespace {
 
-constexpr int kWarmUps = 2;
+constexpr int kWarmUps = 1;
 
 std::string VersionText(int version) {
   return fmt::format("{}.{}", version / 1000, version % 1000 / 10);

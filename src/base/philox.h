@@ -26,15 +26,16 @@ struct RandomSite {
   uint32_t step = 0;  // training step
   uint32_t site = 0;  // which random node of the network
 
-  uint32_t Bits(uint64_t index) const {
-    const uint64_t block = index / 4;
-    const auto words =
-        Philox4x32({static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), step, site},
-                   {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
-    return words[index % 4];
+  // Draws 4 * block to 4 * block + 3.
+  std::array<uint32_t, 4> Block(uint64_t block) const {
+    return Philox4x32(
+        {static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), step, site},
+        {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
   }
+  uint32_t Bits(uint64_t index) const { return Block(index / 4)[index % 4]; }
   // In [0, 1), 24 bits.
-  float Uniform(uint64_t index) const { return static_cast<float>(Bits(index) >> 8) * 0x1p-24f; }
+  static float UniformFrom(uint32_t bits) { return static_cast<float>(bits >> 8) * 0x1p-24f; }
+  float Uniform(uint64_t index) const { return UniformFrom(Bits(index)); }
 };
 
 }  // namespace turbolstm

@@ -6,7 +6,7 @@
 #include <fstream>
 #include <set>
 
-#include "base/error.h"
+#include "base/error_test.h"
 #include "data/imdb.h"
 #include "data/rated_text.h"
 
@@ -14,22 +14,6 @@ namespace turbolstm {
 namespace {
 
 namespace fs = std::filesystem;
-
-void ExpectParts(const std::string& text, const std::vector<std::string>& parts) {
-  for (const std::string& part : parts) {
-    EXPECT_NE(text.find(part), std::string::npos) << "lacks '" << part << "': " << text;
-  }
-}
-
-template <typename Call>
-std::string ErrorOf(Call call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 TEST(RatedText, ReadsLinesAndDropsTheNeutral) {
   const auto samples = ParseRatedText(

@@ -10,8 +10,8 @@
 #include "ops/device_rows_cuda.h"
 
 // Operators that are neither products nor pointwise, as kernels. Every function enqueues on the
-// stream and returns; empty sizes enqueue nothing. Sums add up in an order that depends on the shape
-// alone. Offsets are 64 bits wide.
+// stream and returns; empty sizes enqueue nothing. Sums add up in an order that depends on the
+// shape alone. Offsets are 64 bits wide.
 namespace turbolstm::cuda {
 
 // What may change from run to run of a recorded graph; lies in device memory.
@@ -54,7 +54,8 @@ struct OperatorContext {
 };
 
 // kConstant, kLengths, kRowCount, kRandomMask, kRowSum, kPad, kSlice, kConcat (of rows), kGather,
-// kOneHot, kSoftmax, kCrossEntropy: on the rows of `range`. Padding is written as zeros.
+// kOneHot, kSoftmax, kCrossEntropy: on the rows of `range`, or on one row when the call's domain is
+// static. Padding is written as zeros. Attributes.begin counts elements of the row.
 void RunRowOperator(const OperatorCall& call, const RowRange& range,
                     const OperatorContext& context);
 
@@ -69,7 +70,8 @@ void SumRows(const WideOperand& x, const RowRange& range, float* y, void* scratc
 
 // y[index of row] += g of row, over the rows of `range` that are no padding, for a table
 // [entries, width] that is zeroed first. Rows of one entry are added in the order of time, then
-// place. scratch: ScatterAddScratchBytes(rows, entries) bytes.
+// place; where there are many, equal parts of them are, and then the parts. At most 2^31 rows.
+// scratch: ScatterAddScratchBytes(rows, entries) bytes, aligned to 256.
 int64_t ScatterAddScratchBytes(int64_t rows, int64_t entries);
 void ScatterAdd(const WideOperand& index, const WideOperand& g, const RowRange& range,
                 int64_t entries, float* y, void* scratch, int32_t stage,
@@ -83,7 +85,8 @@ void GatherRows(const WideOperand& x, const RowRange& range, DType dtype, void* 
 // y[i] = x[i] converted; both [count].
 void Convert(const void* x, DType from, void* y, DType to, int64_t count, cudaStream_t stream);
 
-// Static fp32 values. Matrices are row-major; `matrices` of them, one after the other.
+// Static fp32 values. Matrices are row-major; `matrices` of them, one after the other. x is
+// [matrices, rows, columns], y its transpose [matrices, columns, rows].
 void CopyStatic(const float* x, float* y, int64_t count, cudaStream_t stream);
 void TransposeStatic(const float* x, float* y, int64_t matrices, int64_t rows, int64_t columns,
                      cudaStream_t stream);

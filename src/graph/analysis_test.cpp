@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "base/error.h"
+#include "base/error_test.h"
 #include "graph/autodiff.h"
 #include "graph/builder.h"
 #include "graph/text.h"
@@ -15,12 +15,7 @@ namespace {
 
 std::string ErrorOf(std::string_view text) {
   const Graph graph = ParseGraph(text);
-  try {
-    Analyse(graph);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
+  return turbolstm::ErrorOf([&] { Analyse(graph); });
 }
 
 // The region of the node of this name.

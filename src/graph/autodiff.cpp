@@ -115,14 +115,7 @@ class Differentiator {
 
   NodeId Apply(Op op, std::vector<Edge> operands, Attributes attributes = {},
                Domain domain = Domain::kStatic) {
-    Node node;
-    node.op = op;
-    node.domain = domain;
-    node.direction = direction_;
-    node.inputs = std::move(operands);
-    node.attributes = attributes;
-    InferShape(*graph_, &node);
-    return graph_->Add(std::move(node));
+    return AddInferred(graph_, {op, domain, direction_, std::move(operands), attributes});
   }
   // Walks as the reader does: it reads the reader's delayed operands.
   NodeId ApplyAs(const Node& reader, Op op, std::vector<Edge> operands,
@@ -172,7 +165,7 @@ class Differentiator {
     }
     if (graph_->node(gradient).features != source.features ||
         graph_->node(gradient).domain != Domain::kStep) {
-      gradient = Widened(gradient, source);
+      gradient = Stretched(gradient, source.features);
     }
     if (Wants(edge)) {
       const Edge back{.source = gradient, .delay = edge.delay, .adjoint = !edge.adjoint};
@@ -188,15 +181,13 @@ class Differentiator {
     }
   }
 
-  NodeId Widened(NodeId narrow, const Node& like) {
-    Node node;
-    node.op = Op::kIdentity;
-    node.domain = Domain::kStep;
-    node.direction = direction_;
-    node.features = like.features;
-    node.inputs = {{narrow}};
-    InferShape(*graph_, &node);
-    return graph_->Add(std::move(node));
+  // A step value with these features, everywhere the operand.
+  NodeId Stretched(NodeId operand, std::vector<int64_t> features) {
+    return AddInferred(graph_, {.op = Op::kIdentity,
+                                .domain = Domain::kStep,
+                                .direction = direction_,
+                                .inputs = {{operand}},
+                                .features = std::move(features)});
   }
 
   NodeId HistoryNode(Op op, NodeId gradient, int64_t delay, Direction reader) {
@@ -391,25 +382,15 @@ class Differentiator {
     Edge read{.source = g, .delay = delay};
     if (node.op != Op::kFinalGrad) {
       const int64_t n = graph_->node(node.inputs[0].source).features[0];
-      read = {
-          .source = ZeroSteps(node.op == Op::kInitGrad ? n : n / delay), .delay = delay, .init = g};
+      read = {.source = Stretched(Constant(0), {node.op == Op::kInitGrad ? n : n / delay}),
+              .delay = delay,
+              .init = g};
     }
     const bool at_end = node.op != Op::kInitGrad;
     const NodeId id = at_end ? Apply(Op::kFinal, {read}, {}, Domain::kStep)
                              : Apply(Op::kIdentity, {read}, {}, Domain::kStep);
     graph_->node(id).direction = node.direction;
     return id;
-  }
-
-  NodeId ZeroSteps(int64_t n) {
-    Node node;
-    node.op = Op::kIdentity;
-    node.domain = Domain::kStep;
-    node.direction = direction_;
-    node.features = {n};
-    node.inputs = {{Constant(0)}};
-    InferShape(*graph_, &node);
-    return graph_->Add(std::move(node));
   }
 
   Graph* graph_;
@@ -428,12 +409,7 @@ std::vector<NodeId> Gradients(Graph* graph, const std::vector<Cotangent>& output
 }
 
 NodeId Ones(Graph* graph) {
-  Node one;
-  one.op = Op::kConstant;
-  one.domain = Domain::kStatic;
-  one.attributes.number = 1;
-  InferShape(*graph, &one);
-  return graph->Add(std::move(one));
+  return AddInferred(graph, {.op = Op::kConstant, .attributes = {.number = 1}});
 }
 
 }  // namespace turbolstm

@@ -113,14 +113,13 @@ void Builder::Define(const Value& state, const Value& next) {
 
 Value Builder::Apply(Op op, const std::vector<Value>& operands, Attributes attributes,
                      Domain domain) {
-  Node node = Source(op, domain, direction_, "", {});
-  node.attributes = attributes;
+  std::vector<Edge> inputs;
   for (const Value& operand : operands) {
     TL_CHECK(operand.defined(), "[{}] an operand is undefined", Traits(op).name);
-    node.inputs.push_back(operand.edge());
+    inputs.push_back(operand.edge());
   }
-  InferShape(*graph_, &node);
-  return Value(this, {graph_->Add(std::move(node))});
+  return Value(this,
+               {AddInferred(graph_, {op, domain, direction_, std::move(inputs), attributes})});
 }
 
 Value operator+(const Value& a, const Value& b) {

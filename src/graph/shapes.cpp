@@ -1,6 +1,7 @@
 #include "graph/shapes.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 
@@ -328,6 +329,18 @@ class ShapeInference {
 
 void InferShape(const Graph& graph, Node* node) {
   ShapeInference(graph, node).Run();
+}
+
+NodeId AddInferred(Graph* graph, NewNode description) {
+  Node node;
+  node.op = description.op;
+  node.domain = description.domain;
+  node.direction = description.direction;
+  node.inputs = std::move(description.inputs);
+  node.attributes = description.attributes;
+  node.features = std::move(description.features);
+  InferShape(*graph, &node);
+  return graph->Add(std::move(node));
 }
 
 }  // namespace turbolstm

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "base/error.h"
+#include "base/error_test.h"
 #include "graph/autodiff.h"
 #include "graph/builder.h"
 #include "testing/random_graph.h"
@@ -39,12 +39,7 @@ void ExpectSameGraph(const Graph& a, const Graph& b) {
 }
 
 std::string ErrorOf(std::string_view text) {
-  try {
-    ParseGraph(text);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
+  return turbolstm::ErrorOf([&] { ParseGraph(text); });
 }
 
 TEST(GraphText, PrintsOneStatementANode) {

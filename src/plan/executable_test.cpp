@@ -4,7 +4,7 @@
 
 #include <numeric>
 
-#include "base/error.h"
+#include "base/error_test.h"
 #include "graph/text.h"
 
 namespace turbolstm {
@@ -44,16 +44,6 @@ class ExecutableTest : public ::testing::Test {
     executable.Run();
     const std::span<const float> values = executable.Output(output);
     return {values.begin(), values.end()};
-  }
-
-  template <typename F>
-  static std::string ErrorOf(F f) {
-    try {
-      f();
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
   }
 
   const Floats wanted = {101, 202, 13, 24};

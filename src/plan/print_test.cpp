@@ -2,24 +2,14 @@
 
 #include <gtest/gtest.h>
 
-#include <functional>
 #include <nlohmann/json.hpp>
 
-#include "base/error.h"
+#include "base/error_test.h"
 #include "plan/dependencies.h"
 #include "plan/example_tasks.h"
 
 namespace turbolstm {
 namespace {
-
-std::string ErrorOf(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
-}
 
 // A chain of a projection and two loop blocks, and a task that stands alone.
 struct Example {

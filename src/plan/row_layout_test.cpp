@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "base/error.h"
+#include "base/error_test.h"
 
 namespace turbolstm {
 namespace {
@@ -79,12 +79,7 @@ TEST(RowLayout, MovesResetsAlongWithTheirSequences) {
 
 std::string ErrorOf(int64_t steps, int64_t batch, const std::vector<int32_t>& lengths,
                     const std::vector<uint8_t>& resets) {
-  try {
-    const RowLayout layout(steps, batch, lengths, resets);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
+  return turbolstm::ErrorOf([&] { RowLayout(steps, batch, lengths, resets); });
 }
 
 TEST(RowLayout, RefusesWhatDoesNotFit) {

@@ -1,14 +1,13 @@
-// Operators that are neither products nor pointwise, in plain fp32 loops: what they cost is small
-// beside the products.
+// Operators that are neither products nor pointwise, row by row.
 
 #include "plan/row_operators.h"
 
-#include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "base/error.h"
 #include "base/philox.h"
+#include "ops/rows/random_mask.h"
+#include "ops/rows/reductions.h"
 #include "plan/stage_runner.h"
 
 namespace turbolstm {
@@ -26,38 +25,30 @@ struct RowTask {
   int64_t operand_width() const { return stage.inputs[0].view.width; }
 };
 
-float MaxOf(const ConstRow& row, int64_t n) {
-  float most = -std::numeric_limits<float>::infinity();
-  for (int64_t i = 0; i < n; ++i) most = std::max(most, row[i]);
-  return most;
-}
-
-double SumOfExp(const ConstRow& row, int64_t n, float shift) {
-  double sum = 0;
-  for (int64_t i = 0; i < n; ++i) sum += std::exp(double{row[i]} - shift);
-  return sum;
+// Where rows in bf16 are widened.
+std::vector<float>* Scratch() {
+  thread_local std::vector<float> scratch;
+  return &scratch;
 }
 
 void RandomMask(const RowTask& task) {
   const Attributes& a = task.stage.attributes;
   const int64_t n = task.width();
   if (!task.state.training) return task.y.Fill(n, static_cast<float>(a.mean));
-  const auto keep = static_cast<float>(a.number);
   const auto scale = static_cast<float>(a.scale);
   const RandomSite site{task.state.seed, task.state.training_step, static_cast<uint32_t>(a.site)};
   // Numbered as the caller's rows are, so that the layout does not change what is drawn.
   const int64_t row = task.stage.domain == Domain::kStep
                           ? task.place.time * task.state.layout->batch() + task.place.sequence
                           : task.place.sequence;
-  for (int64_t i = 0; i < n; ++i) {
-    task.y.Set(i, site.Uniform(static_cast<uint64_t>(row * n + i)) < keep ? scale : 0.0f);
-  }
+  task.y.Write(n, Scratch(), [&](float* y) {
+    DrawRandomMask(site, static_cast<uint64_t>(row * n), n, a.number, scale, y);
+  });
 }
 
 void RowSum(const RowTask& task) {
-  double sum = 0;
-  for (int64_t i = 0; i < task.operand_width(); ++i) sum += double{task.x[0][i]};
-  task.y.Set(0, static_cast<float>(sum));
+  const int64_t n = task.operand_width();
+  task.y.Set(0, static_cast<float>(SumOfRow(task.x[0].Floats(n, Scratch()), n)));
 }
 
 void Pad(const RowTask& task) {
@@ -81,10 +72,11 @@ void OneHot(const RowTask& task) {
 
 void CrossEntropy(const RowTask& task) {
   const int64_t n = task.operand_width();
-  const ConstRow& logits = task.x[0];
+  const float* logits = task.x[0].Floats(n, Scratch());
   const int32_t target = CheckedIndex(task.stage, task.place, task.x[1].index(), n);
-  const float most = MaxOf(logits, n);
-  task.y.Set(0, static_cast<float>(std::log(SumOfExp(logits, n, most)) + most - logits[target]));
+  const float most = MaxOfRow(logits, n);
+  const double sum = SumOfExpOfRow(logits, n, most);
+  task.y.Set(0, static_cast<float>(std::log(sum) + most - logits[target]));
 }
 
 }  // namespace
@@ -96,11 +88,11 @@ int32_t CheckedIndex(const Stage& stage, const RowPlace& place, int32_t index, i
 }
 
 void SoftmaxRow(const ConstRow& x, int64_t n, const MutableRow& y) {
-  const float most = MaxOf(x, n);
-  const double sum = SumOfExp(x, n, most);
-  for (int64_t i = 0; i < n; ++i) {
-    y.Set(i, static_cast<float>(std::exp(double{x[i]} - most) / sum));
-  }
+  thread_local std::vector<float> scratch;  // besides that of the operand
+  const float* logits = x.Floats(n, Scratch());
+  const float most = MaxOfRow(logits, n);
+  const auto scale = static_cast<float>(1 / SumOfExpOfRow(logits, n, most));
+  y.Write(n, &scratch, [&](float* p) { ScaledExpOfRow(logits, n, most, scale, p); });
 }
 
 void EvaluateRow(const RunState& state, const Stage& stage, const RowPlace& place,

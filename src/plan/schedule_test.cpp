@@ -3,10 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <bitset>
-#include <functional>
 #include <set>
 
-#include "base/error.h"
+#include "base/error_test.h"
 #include "plan/dependencies.h"
 #include "plan/example_tasks.h"
 #include "plan/verify.h"
@@ -18,15 +17,6 @@ namespace {
 constexpr int kMostTasks = 64;
 using TaskSet = std::bitset<kMostTasks>;
 using Lists = std::vector<std::vector<int32_t>>;
-
-std::string ErrorOf(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
-}
 
 // By comparing the elements themselves, one by one.
 bool Conflict(const Task& a, const Task& b) {

@@ -15,19 +15,30 @@ Walk EdgeWalk(const RowLayout& layout, const Stage& stage, int64_t row) {
   return layout.WalkOf(row, stage.inputs[0].direction);
 }
 
+// Where x is greater than the maximum so far it is the maximum, first seen at step t. The pointers
+// never overlap, and nothing branches, so that the compiler makes vectors of it.
+template <typename T>
+void RaiseMaxima(const T* __restrict x, int64_t n, int32_t t, float* __restrict most,
+                 int32_t* __restrict first) {
+  for (int64_t i = 0; i < n; ++i) {
+    const auto value = static_cast<float>(x[i]);
+    const bool greater = value > most[i];
+    most[i] = greater ? value : most[i];
+    first[i] = greater ? t : first[i];
+  }
+}
+
 }  // namespace
 
 void StageRunner::RunWhole(const Stage& stage) {
   if (stage.op == Op::kScatterAdd) return RunScatterAdd(stage);
+  if (stage.op == Op::kSumTime) return RunSumTime(stage);
+  if (stage.op == Op::kFirstMaxMask) return RunFirstMaxMask(stage);
   for (int64_t row = 0; row < state_.layout->batch(); ++row) RunSequence(stage, row);
 }
 
 void StageRunner::RunSequence(const Stage& stage, int64_t row) const {
   switch (stage.op) {
-    case Op::kSumTime:
-      return RunSumTime(stage, row);
-    case Op::kFirstMaxMask:
-      return RunFirstMaxMask(stage, row);
     case Op::kFinal:
       return RunFinal(stage, row);
     case Op::kFinalGrad:
@@ -57,30 +68,34 @@ float* StageRunner::ZeroedBatchRow(const Stage& stage, int64_t row) const {
   return y;
 }
 
-void StageRunner::RunSumTime(const Stage& stage, int64_t row) const {
-  float* y = ZeroedBatchRow(stage, row);
-  for (int64_t t = 0; t < state_.layout->length(row); ++t) {
-    OperandRow(stage, 0, t, row).AddTo(y, 0, stage.outputs[0].width);
+// Step by step, as the rows lie; each sequence is summed from its first step on all the same.
+void StageRunner::RunSumTime(const Stage& stage) const {
+  const RowLayout& layout = *state_.layout;
+  for (int64_t row = 0; row < layout.batch(); ++row) ZeroedBatchRow(stage, row);
+  for (int64_t t = 0; t < layout.steps(); ++t) {
+    for (int64_t row = 0; row < layout.count(t); ++row) {
+      auto* y = reinterpret_cast<float*>(Address(stage.outputs[0], row));
+      OperandRow(stage, 0, t, row).AddTo(y, 0, stage.outputs[0].width);
+    }
   }
 }
 
-void StageRunner::RunFirstMaxMask(const Stage& stage, int64_t row) const {
-  const int64_t length = state_.layout->length(row);
+void StageRunner::RunFirstMaxMask(const Stage& stage) const {
+  const RowLayout& layout = *state_.layout;
   const int64_t n = stage.outputs[0].width;
-  std::vector<float> most(static_cast<size_t>(n), -std::numeric_limits<float>::infinity());
-  std::vector<int64_t> first(static_cast<size_t>(n), 0);
-  for (int64_t t = 0; t < length; ++t) {
-    const ConstRow x = OperandRow(stage, 0, t, row);
-    for (size_t i = 0; i < most.size(); ++i) {
-      const float value = x[static_cast<int64_t>(i)];
-      if (value <= most[i]) continue;
-      most[i] = value;
-      first[i] = t;
+  const auto count = static_cast<size_t>(layout.batch() * n);
+  std::vector<float> most(count, -std::numeric_limits<float>::infinity());
+  std::vector<int32_t> first(count, 0);
+  for (int64_t t = 0; t < layout.steps(); ++t) {
+    for (int64_t row = 0; row < layout.count(t); ++row) {
+      OperandRow(stage, 0, t, row).Visit([&](const auto* x) {
+        RaiseMaxima(x, n, static_cast<int32_t>(t), most.data() + row * n, first.data() + row * n);
+      });
+      ResultRow(stage, t, row).Fill(n, 0);
     }
-    ResultRow(stage, t, row).Fill(n, 0);
   }
-  for (int64_t i = 0; i < n && length > 0; ++i) {
-    ResultRow(stage, first[static_cast<size_t>(i)], row).Set(i, 1);
+  for (int64_t row = 0; row < layout.batch() && layout.length(row) > 0; ++row) {
+    for (int64_t i = 0; i < n; ++i) ResultRow(stage, first[row * n + i], row).Set(i, 1);
   }
 }
 

@@ -127,8 +127,8 @@ class StageRunner {
   // A row of a Batch result, to be added to.
   float* ZeroedBatchRow(const Stage& stage, int64_t row) const;
   void RunSequence(const Stage& stage, int64_t row) const;
-  void RunSumTime(const Stage& stage, int64_t row) const;
-  void RunFirstMaxMask(const Stage& stage, int64_t row) const;
+  void RunSumTime(const Stage& stage) const;
+  void RunFirstMaxMask(const Stage& stage) const;
   void RunFinal(const Stage& stage, int64_t row) const;
   void RunFinalGrad(const Stage& stage, int64_t row) const;
   void RunFinalInitGrad(const Stage& stage, int64_t row) const;

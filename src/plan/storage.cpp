@@ -93,12 +93,32 @@ class Assigner {
     });
   }
 
+  // Decides which way gradients flow: rounding near a tie would turn the answer. The sign that a
+  // comparison with zero asks for survives rounding.
+  bool IsCompared(NodeId id) const {
+    return std::any_of(uses_.of(id).begin(), uses_.of(id).end(), [&](const Use& use) {
+      const Node& reader = graph_.node(use.reader);
+      switch (reader.op) {
+        case Op::kMax:
+        case Op::kMin:
+        case Op::kGreater:
+          return !IsZero(reader.inputs[0].source) && !IsZero(reader.inputs[1].source);
+        default:
+          return reader.op == Op::kFirstMaxMask;
+      }
+    });
+  }
+
+  bool IsZero(NodeId id) const {
+    return graph_.node(id).op == Op::kConstant && graph_.node(id).attributes.number == 0;
+  }
+
   DType TypeOf(NodeId id, bool local) const {
     const Node& node = graph_.node(id);
     if (node.type == ValueType::kIndex) return DType::kInt32;
     const bool narrow = precision_ == Precision::kBFloat16 && node.domain == Domain::kStep &&
                         role(id) != Role::kSource && !local && !uses_.IsOutput(id) &&
-                        node.features[0] > 1 && !IsCarried(id);
+                        node.features[0] > 1 && !IsCarried(id) && !IsCompared(id);
     return narrow ? DType::kBFloat16 : DType::kFloat32;
   }
 

@@ -6,25 +6,14 @@
 #include <filesystem>
 #include <fstream>
 
-#include "base/error.h"
+#include "base/error_test.h"
 #include "train/config_keys.h"
 
 namespace turbolstm {
 namespace {
 
 std::string ErrorOf(std::string_view toml, const std::vector<std::string>& overrides = {}) {
-  try {
-    ParseConfig(toml, "my.toml", overrides);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
-void ExpectParts(const std::string& text, const std::vector<std::string>& parts) {
-  for (const std::string& part : parts) {
-    EXPECT_NE(text.find(part), std::string::npos) << "lacks '" << part << "': " << text;
-  }
+  return turbolstm::ErrorOf([&] { ParseConfig(toml, "my.toml", overrides); });
 }
 
 TEST(Config, EmptyFileGivesTheDefaults) {

@@ -118,6 +118,29 @@ TEST(BFloat16, CarriedStatesAreKeptInFloat32) {
   }
 }
 
+// Both operands are the same in bf16, where neither would get the gradient that one of them has.
+TEST(BFloat16, OperandsOfComparisonsAreKeptInFloat32) {
+  for (const bool largest : {true, false}) {
+    Graph graph;
+    Builder builder(&graph);
+    const Value x = Tanh(builder.Input("x", Domain::kStep, {2}));
+    const Value y = Tanh(builder.Input("y", Domain::kStep, {2}));
+    const Value sum = builder.State("sum", 2);
+    builder.Define(sum, sum.Previous() * sum.Previous() + (largest ? Max(x, y) : Min(x, y)));
+    graph.AddOutput("final", Final(sum.Previous()).id());
+    const Graph differentiated = WithGradients(graph);
+    Bindings bindings = RandomBindings(differentiated, 1, {.steps = 6, .batch = 3});
+    for (size_t i = 0; i < bindings.values["x"].data.size(); ++i) {
+      bindings.values["x"].data[i] = 0.5;
+      bindings.values["y"].data[i] = i % 2 == 0 ? 0.5001 : 0.4999;
+    }
+    for (const ExecutableOptions& plan : Plans()) {
+      const Outputs got = Execute(differentiated, bindings, plan);
+      EXPECT_EQ(Differences(differentiated, bindings, got, kBFloat16Tolerance), "");
+    }
+  }
+}
+
 class BFloat16Graphs : public ::testing::TestWithParam<int> {};
 
 TEST_P(BFloat16Graphs, AreNearTheInterpreter) {

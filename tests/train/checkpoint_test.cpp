@@ -2,30 +2,13 @@
 
 #include <gtest/gtest.h>
 
-#include <functional>
-
-#include "base/error.h"
+#include "base/error_test.h"
 #include "train/parameters.h"
 #include "train/run_directory.h"
 #include "train/toy_task.h"
 
 namespace turbolstm {
 namespace {
-
-std::string ErrorOf(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
-void ExpectParts(const std::string& text, const std::vector<std::string>& parts) {
-  for (const std::string& part : parts) {
-    EXPECT_NE(text.find(part), std::string::npos) << "lacks '" << part << "': " << text;
-  }
-}
 
 TEST(Checkpoint, ReadsBackWhatWasWritten) {
   const TemporaryFolder folder;

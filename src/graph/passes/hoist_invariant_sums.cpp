@@ -35,15 +35,10 @@ bool Flatten(Graph* graph, const std::vector<int32_t>& uses, NodeId id) {
 }
 
 NodeId AddSum(Graph* graph, const Node& like, std::vector<Edge> inputs) {
-  Node node;
-  node.op = Op::kAdd;
   const bool delayed =
       std::any_of(inputs.begin(), inputs.end(), [](const Edge& edge) { return edge.delay > 0; });
-  node.domain = delayed ? Domain::kStep : Domain::kStatic;
-  node.direction = like.direction;
-  node.inputs = std::move(inputs);
-  InferShape(*graph, &node);
-  return graph->Add(std::move(node));
+  return AddInferred(graph, {Op::kAdd, delayed ? Domain::kStep : Domain::kStatic, like.direction,
+                             std::move(inputs)});
 }
 
 // How early an operand of a sum is known.

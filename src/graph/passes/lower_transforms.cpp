@@ -129,14 +129,7 @@ class TransformLowering {
 
   NodeId Apply(Op op, std::vector<Edge> operands, Attributes attributes = {},
                Domain domain = Domain::kStatic) {
-    Node node;
-    node.op = op;
-    node.domain = domain;
-    node.direction = direction_;
-    node.inputs = std::move(operands);
-    node.attributes = attributes;
-    InferShape(*graph_, &node);
-    return graph_->Add(std::move(node));
+    return AddInferred(graph_, {op, domain, direction_, std::move(operands), attributes});
   }
 
   Graph* graph_;

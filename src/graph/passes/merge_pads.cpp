@@ -15,22 +15,15 @@ struct Part {
 
 NodeId AddLike(Graph* graph, const Node& like, Op op, std::vector<Edge> inputs,
                std::vector<int64_t> features = {}) {
-  Node node;
-  node.op = op;
-  node.domain = like.domain;
-  node.direction = like.direction;
-  node.inputs = std::move(inputs);
-  node.features = std::move(features);
-  InferShape(*graph, &node);
-  return graph->Add(std::move(node));
+  return AddInferred(graph, {.op = op,
+                             .domain = like.domain,
+                             .direction = like.direction,
+                             .inputs = std::move(inputs),
+                             .features = std::move(features)});
 }
 
 NodeId Zeros(Graph* graph, const Node& like, int64_t n) {
-  Node zero;
-  zero.op = Op::kConstant;
-  zero.domain = Domain::kStatic;
-  InferShape(*graph, &zero);
-  const NodeId constant = graph->Add(std::move(zero));
+  const NodeId constant = AddInferred(graph, {.op = Op::kConstant});
   return AddLike(graph, like, Op::kIdentity, {{constant}}, {n});
 }
 

@@ -13,31 +13,21 @@ constexpr size_t at(NodeId id) {
   return static_cast<size_t>(id);
 }
 
-NodeId AddNode(Graph* graph, Op op, Domain domain, Direction direction, std::vector<Edge> inputs,
-               Attributes attributes = {}) {
-  Node node;
-  node.op = op;
-  node.domain = domain;
-  node.direction = direction;
-  node.inputs = std::move(inputs);
-  node.attributes = attributes;
-  InferShape(*graph, &node);
-  return graph->Add(std::move(node));
-}
-
 // One product with the weights stacked; each former product is a slice of it.
 void Stack(Graph* graph, const std::vector<NodeId>& products) {
   const Node first = graph->node(products.front());
   std::vector<Edge> weights;
   for (const NodeId id : products) weights.push_back(graph->node(id).inputs[0]);
-  const NodeId weight = AddNode(graph, Op::kConcat, Domain::kStatic, first.direction, weights);
+  const NodeId weight =
+      AddInferred(graph, {Op::kConcat, Domain::kStatic, first.direction, weights});
   const NodeId product =
-      AddNode(graph, Op::kMatMul, first.domain, first.direction, {{weight}, first.inputs[1]});
+      AddInferred(graph, {Op::kMatMul, first.domain, first.direction, {{weight}, first.inputs[1]}});
   int64_t begin = 0;
   for (const NodeId id : products) {
     const int64_t size = graph->node(id).features[0];
-    const NodeId slice = AddNode(graph, Op::kSlice, first.domain, first.direction, {{product}},
-                                 {.begin = begin, .size = size});
+    const NodeId slice = AddInferred(
+        graph,
+        {Op::kSlice, first.domain, first.direction, {{product}}, {.begin = begin, .size = size}});
     ReplaceUses(graph, id, slice);
     begin += size;
   }

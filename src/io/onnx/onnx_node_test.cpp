@@ -9,7 +9,7 @@
 #include <fstream>
 #include <functional>
 
-#include "base/error.h"
+#include "base/error_test.h"
 #include "io/onnx/onnx_case.h"
 
 namespace turbolstm {
@@ -24,16 +24,6 @@ using ::testing::HasSubstr;
 fs::path NodeTests() {
   const char* given = std::getenv("TL_ONNX_NODE_TESTS");
   return given ? given : "/usr/share/libonnx-testdata/data/node";
-}
-
-template <typename Function>
-std::string ErrorOf(Function function) {
-  try {
-    function();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 // T = 2, B = 3, I = 4, H = 5, LSTM, all inputs given but lengths, initial states and peepholes.

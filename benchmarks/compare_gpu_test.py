@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+"""Tests of compare_gpu.py with programs that need no GPU: python3 -m unittest benchmarks/compare_gpu_test.py"""
+
+import contextlib
+import io
+import json
+import pathlib
+import stat
+import sys
+import tempfile
+import types
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+import compare_gpu  # noqa: E402
+from harness_gpu_report import compare, print_report, ratio  # noqa: E402
+
+SHAPES = {
+    "shapes": [
+        {"group": "goal", "cell": "lstm", "T": 4, "B": 2, "I": 8, "H": 8, "L": 1, "short": True},
+        {"group": "core", "cell": "gru", "T": 4, "B": 2, "I": 8, "H": 8, "L": 1, "fp32": True},
+    ],
+    "models": [{"group": "imdb", "model": "imdb", "T": 4, "B": 2, "I": 8, "H": 8, "L": 1}],
+}
+# Answers every case with the given times by variant; ends at a cell of the name CRASH.
+PROGRAM = """#!{python}
+import pathlib, sys
+sys.path.insert(0, {here!r})
+from harness_cases import read_cases, serve
+
+def measure(case, precision):
+    if case["cell"] == {crash!r}:
+        sys.exit("out of memory")
+    run = {{**case, "precision": precision, "pass": "train", "runs": 21}}
+    return [{{**run, "variant": variant, "median_ms": ms}} for variant, ms in {times!r}.items()]
+
+cases = read_cases(pathlib.Path(sys.argv[sys.argv.index("--shapes") + 1]))
+serve({{"implementation": {name!r}, "version": "1"}}, cases, measure)
+"""
+
+
+class CompareTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        (self.folder / "shapes.json").write_text(json.dumps(SHAPES))
+
+    def program(self, name, times, crash=""):
+        path = self.folder / name
+        path.write_text(PROGRAM.format(python=sys.executable, here=str(HERE), name=name, times=times, crash=crash))
+        path.chmod(path.stat().st_mode | stat.S_IXUSR)
+        return path
+
+    def run_with(self, ours, cudnn, **more):
+        """Rows of the CSV and what was said; PyTorch's program is left out."""
+        names = {"short": False, "precision": ["bf16"], "only": None, "passes": ["train"], "resume": None, "commit": "c"}
+        options = types.SimpleNamespace(**{**names, "ours": ours, "cudnn": cudnn, "python": "/nowhere/python", **more})
+        options.shapes, options.output, options.min_time = self.folder / "shapes.json", self.folder, 0.05
+        said = io.StringIO()
+        with contextlib.redirect_stderr(said):
+            self.path = compare_gpu.measure_all(options)
+        return compare_gpu.read_rows(self.path), said.getvalue()
+
+    def test_ratios_are_over_the_fastest_and_over_standard_captured(self):
+        cudnn = self.program("cuDNN", {"standard/graph": 6.0, "standard/eager": 9.0, "persist_static/eager": 3.0})
+        rows, said = self.run_with(self.program("TurboLSTM", {"": 2.0}), cudnn)
+        self.assertIn("left out: PyTorch: is not built", said)
+        compared, who = compare(rows)
+        self.assertEqual(who, "TurboLSTM")
+        self.assertEqual([found["group"] for found in compared], ["goal", "core"])
+        self.assertEqual([ratio(compared[0], rival) for rival in ("best", "standard", "pytorch")], [1.5, 3.0, None])
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            print_report(rows)
+        self.assertIn("goal bf16: 1.500 times the fastest of cuDNN over 1 cases", printed.getvalue())
+
+    def test_a_program_that_ends_runs_anew_and_its_case_is_measured_when_resumed(self):
+        cudnn = self.program("cuDNN", {"standard/graph": 6.0})
+        rows, said = self.run_with(self.program("TurboLSTM", {"": 2.0}, crash="lstm"), cudnn)
+        self.assertIn("out of memory", said)
+        ours = [row for row in rows if row["implementation"] == "TurboLSTM"]
+        self.assertEqual([(row["cell"], row["error"]) for row in ours], [("lstm", "out of memory"), ("gru", "")])
+        rows, _ = self.run_with(self.program("TurboLSTM", {"": 2.0}), cudnn, resume=self.path)
+        added = [row for row in rows if row["implementation"] == "TurboLSTM"][2:]
+        self.assertEqual([(row["cell"], row["median_ms"]) for row in added], [("lstm", 2.0)])
+        self.assertEqual(len([row for row in rows if row["implementation"] == "cuDNN"]), 2)
+
+    def test_a_short_run_takes_marked_shapes_and_fp32_only_where_asked(self):
+        options = types.SimpleNamespace(shapes=self.folder / "shapes.json", short=True, precision=None, only=None)
+        chosen = [(group, precision) for group, _, precision in compare_gpu.chosen_cases(options)]
+        self.assertEqual(chosen, [("goal", "tf32"), ("goal", "bf16"), ("goal", "fp16")])
+        options.short, options.only = False, ["core"]
+        self.assertEqual([c[2] for c in compare_gpu.chosen_cases(options)], ["tf32", "bf16", "fp16", "fp32"])
+
+    def test_without_any_program_it_says_so(self):
+        with self.assertRaisesRegex(SystemExit, "no program runs on a GPU"):
+            self.run_with(self.folder / "none", self.folder / "none")
+
+
+if __name__ == "__main__":
+    unittest.main()
