@@ -34,11 +34,13 @@ __global__ void __launch_bounds__(kTile* kTileRows)
     const long long row = k / column_tiles % row_tiles * kTile;
     const long long column = k % column_tiles * kTile;
     const long long base = matrix * rows * columns;
+#pragma unroll
     for (int i = threadIdx.y; i < kTile; i += kTileRows) {
       if (row + i >= rows || column + threadIdx.x >= columns) continue;
       tile[i][threadIdx.x] = x[base + (row + i) * columns + column + threadIdx.x];
     }
     __syncthreads();
+#pragma unroll
     for (int i = threadIdx.y; i < kTile; i += kTileRows) {
       if (column + i >= columns || row + threadIdx.x >= rows) continue;
       y[base + (column + i) * rows + row + threadIdx.x] = tile[threadIdx.x][i];

@@ -8,7 +8,7 @@ namespace {
 
 constexpr int kMostLanes = 32;
 // Fills a device; what is added up in one pass is wider than what is left for a second.
-constexpr int64_t kBlocks = 512;
+constexpr int64_t kBlocks = 1024;
 constexpr int kLanesOfSecondPass = 8;
 
 int64_t TilesOf(int64_t width, int lanes) {

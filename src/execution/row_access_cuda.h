@@ -213,6 +213,29 @@ __device__ inline Site SiteOf(long long row, long long batch, const Sequences& s
   return site;
 }
 
+// The same for every `stride`-th row, without a division for each.
+struct RowCursor {
+  Site site;
+  long long steps;  // a stride is so many steps and sequences
+  long long sequences;
+
+  __device__ RowCursor(long long row, int stride, long long batch, const Sequences& all,
+                       const RowRange& range)
+      : site(SiteOf(row, batch, all, range)),
+        steps(Quotient(stride, batch)),
+        sequences(stride - steps * batch) {}
+
+  __device__ void Advance(const Sequences& all, const RowRange& range) {
+    site.t += steps;
+    site.b += sequences;
+    if (site.b >= all.batch) {
+      site.b -= all.batch;
+      ++site.t;
+    }
+    site.padding = IsPadding(all, range, site.t, site.b);
+  }
+};
+
 // The row that an operand reads; null, for zeros, in padding.
 __device__ inline const char* ReadRow(const RowOperand& x, const Sequences& sequences,
                                       const Site& site) {
@@ -249,9 +272,40 @@ __device__ void WriteRow(char* row, signed char dtype, long long width, const Si
   }
 }
 
+// Copies whole words of 16 bytes, several at once, and then what is left in pieces, one a thread.
+template <typename Piece>
+__device__ void CopyBytes(const char* x, char* y, long long bytes, const Site& site) {
+  constexpr int kAtOnce = 4;
+  const long long words = bytes / 16;
+  const auto* from = reinterpret_cast<const uint4*>(x);
+  auto* to = reinterpret_cast<uint4*>(y);
+  for (long long i = site.lane; i < words; i += kAtOnce * site.lanes) {
+    uint4 some[kAtOnce];
+#pragma unroll
+    for (int k = 0; k < kAtOnce; ++k) {
+      if (i + k * site.lanes < words) some[k] = from[i + k * site.lanes];
+    }
+#pragma unroll
+    for (int k = 0; k < kAtOnce; ++k) {
+      if (i + k * site.lanes < words) to[i + k * site.lanes] = some[k];
+    }
+  }
+  const long long left = 16 * words + site.lane * static_cast<long long>(sizeof(Piece));
+  if (left < bytes) {
+    *reinterpret_cast<Piece*>(y + left) = *reinterpret_cast<const Piece*>(x + left);
+  }
+}
+
 // Copies `count` elements from `begin` of a row on to the beginning of another.
 __device__ inline void CopyRow(const char* x, signed char x_type, long long begin, char* y,
                                signed char y_type, long long count, const Site& site) {
+  const int bytes = ElementBytes(x_type);
+  constexpr long long kMostPieces = 8;  // in what CopyBytes leaves
+  if (x && x_type == y_type && site.lanes >= kMostPieces && LiesEvenly(x + begin * bytes, 16) &&
+      LiesEvenly(y, 16)) {
+    if (bytes == 2) return CopyBytes<unsigned short>(x + begin * bytes, y, count * bytes, site);
+    return CopyBytes<unsigned>(x + begin * bytes, y, count * bytes, site);
+  }
   WriteRow(y, y_type, count, site,
            [&](long long i) { return LoadFour(x, x_type, begin + i, begin + count); });
 }
@@ -287,7 +341,12 @@ void ForEachRow(const RowSpace& space, const Sequences& sequences, const RowRang
                 int64_t width, const Body& body, cudaStream_t stream) {
   if (space.rows <= 0 || width <= 0) return;
   const int64_t fours = (width + 3) / 4;
-  const int lanes = PowerOfTwoAtLeast(fours, kBlockThreads);
+  // Many threads hide what a row's address takes to find; of more, each does more of its row.
+  constexpr int64_t kEnoughThreads = int64_t{1} << 19;
+  constexpr int64_t kFours = 4;
+  const bool enough = space.rows >= kEnoughThreads / fours;
+  const int lanes =
+      PowerOfTwoAtLeast(enough ? (fours + kFours - 1) / kFours : fours, kBlockThreads);
   const int rows_at_once = kBlockThreads / lanes;
   const unsigned blocks = GridFor(space.rows, rows_at_once);
   // Few wide rows are shared by several blocks.

@@ -91,7 +91,7 @@ struct RandomMaskBody {
   }
 };
 
-// y[i] = x[i - begin], zeros around it. A slice begins before its operand does.
+// y[i] = x[i - begin], zeros around it.
 struct PadBody {
   RowOperand x;
   long long x_width;
@@ -103,6 +103,18 @@ struct PadBody {
     const char* row = ReadRow(x, sequences, site);
     WriteRow(RowAddress(y, sequences, site.t, site.b), y.dtype, width, site,
              [&](long long i) { return LoadFour(row, x.dtype, i - begin, x_width); });
+  }
+};
+
+struct SliceBody {
+  RowOperand x;
+  RowOutput y;
+  long long width;
+  long long begin;
+
+  __device__ void operator()(const Sequences& sequences, const Site& site) const {
+    CopyRow(ReadRow(x, sequences, site), x.dtype, begin, RowAddress(y, sequences, site.t, site.b),
+            y.dtype, width, site);
   }
 };
 
@@ -177,14 +189,20 @@ void LaunchConcat(const OperatorCall& call, const RowSpace& space, const RowRang
   }
 }
 
-// --- Operators that reduce a row: a warp or a block has it to itself.
+// --- Operators that reduce a row: some threads of a warp, or all of a block, have it to
+// themselves.
 
 // The same in every thread of the group, added up in a fixed order.
 template <int kLanes, typename Function>
 __device__ float Combine(float x, Function combine) {
+  // Rows that share a warp may go separate ways.
+  constexpr unsigned kWarp = 0xffffffffu;
+  constexpr int kGroup = kLanes < 32 ? kLanes : 32;
+  const unsigned thread = threadIdx.y * blockDim.x + threadIdx.x;
+  const unsigned group = (kWarp >> (32 - kGroup)) << (thread % 32 / kGroup * kGroup);
 #pragma unroll
-  for (int offset = 16; offset > 0; offset /= 2) {
-    x = combine(x, __shfl_xor_sync(0xffffffffu, x, offset));
+  for (int offset = kGroup / 2; offset > 0; offset /= 2) {
+    x = combine(x, __shfl_xor_sync(group, x, offset));
   }
   if constexpr (kLanes > 32) {
     __shared__ float partial[kLanes / 32];
@@ -220,20 +238,18 @@ __device__ ExpSum SumExp(const char* row, signed char dtype, long long n, const 
   float sum = 0;
   for (long long i = 4 * site.lane; i < n; i += 4 * site.lanes) {
     Four x = LoadFour(row, dtype, i, n);
-    float larger = most;
+    if (i + 4 > n) {
 #pragma unroll
-    for (int k = 0; k < 4; ++k) {
-      if (i + k >= n) x.v[k] = -CUDART_INF_F;
-      larger = fmaxf(larger, x.v[k]);
+      for (int k = 0; k < 4; ++k) x.v[k] = i + k < n ? x.v[k] : -CUDART_INF_F;
     }
+    const float larger = fmaxf(fmaxf(fmaxf(x.v[0], x.v[1]), fmaxf(x.v[2], x.v[3])), most);
     if (larger > most) {
       sum *= expf(most - larger);
       most = larger;
     }
-#pragma unroll
-    for (int k = 0; k < 4; ++k) {
-      if (x.v[k] != -CUDART_INF_F) sum += expf(x.v[k] - most);
-    }
+    const float shift = most == -CUDART_INF_F ? 0 : most;  // nothing but -infinity so far
+    sum += (expf(x.v[0] - shift) + expf(x.v[1] - shift)) +
+           (expf(x.v[2] - shift) + expf(x.v[3] - shift));
   }
   const float all = MaxOver<kLanes>(most);
   return {all, SumOver<kLanes>(sum * expf(most - all))};
@@ -319,17 +335,17 @@ template <typename Body>
 void ReduceEachRow(const RowSpace& space, int64_t width, const RowRange& range, const Body& body,
                    const OperatorContext& context) {
   if (space.rows <= 0) return;
-  constexpr int64_t kNarrow = 1024;
-  constexpr int kWide = 512;
-  constexpr int kRows = kBlockThreads / 32;
-  if (width <= kNarrow) {
-    ReduceKernel<32, kRows><<<GridFor(space.rows, kRows), dim3(32, kRows), 0, context.stream>>>(
-        context.sequences, range, space.rows, space.batch, body);
-  } else {
-    ReduceKernel<kWide, 1><<<GridFor(space.rows, 1), dim3(kWide, 1), 0, context.stream>>>(
-        context.sequences, range, space.rows, space.batch, body);
-  }
-  TL_CUDA_CHECK(cudaGetLastError());
+  const auto launch = [&]<int kLanes, int kRows>() {
+    ReduceKernel<kLanes, kRows>
+        <<<GridFor(space.rows, kRows), dim3(kLanes, kRows), 0, context.stream>>>(
+            context.sequences, range, space.rows, space.batch, body);
+    TL_CUDA_CHECK(cudaGetLastError());
+  };
+  constexpr int64_t kFewElements = 32;
+  constexpr int64_t kManyElements = 1024;
+  if (width <= kFewElements) return launch.template operator()<4, kBlockThreads / 4>();
+  if (width <= kManyElements) return launch.template operator()<32, kBlockThreads / 32>();
+  launch.template operator()<512, 1>();
 }
 
 // --- The number of rows.
@@ -386,7 +402,7 @@ void LaunchRowOperator(const OperatorCall& call, const RowRange& range,
     case Op::kPad:
       return run(PadBody{operand(0), call.inputs[0].width, call.output, width, a.begin});
     case Op::kSlice:
-      return run(PadBody{operand(0), call.inputs[0].width, call.output, width, -a.begin});
+      return run(SliceBody{operand(0), call.output, width, a.begin});
     case Op::kConcat:
       return LaunchConcat(call, space, range, context);
     case Op::kGather:

@@ -101,11 +101,12 @@ struct SumTask {
 };
 
 constexpr int kWarps = kBlockThreads / 32;
-// Longer runs are shared by the warps of a block.
+// Runs of more rows are shared by the threads of a block.
 constexpr int kShortRun = 32;
 
 // A warp for each place at which a short run begins.
-__device__ void SumShortRun(const SumTask& task, long long place) {
+__global__ void __launch_bounds__(kBlockThreads) SumShortRunsKernel(SumTask task) {
+  const long long place = static_cast<long long>(blockIdx.x) * kWarps + threadIdx.y;
   if (!task.Begins(place) || task.HasMore(place, kShortRun)) return;
   const int count = __popc(__ballot_sync(0xffffffffu, task.HasMore(place, threadIdx.x)));
   for (long long column = 4 * threadIdx.x; column < task.width; column += 4 * 32) {
@@ -113,46 +114,47 @@ __device__ void SumShortRun(const SumTask& task, long long place) {
   }
 }
 
-// A block for the long run that begins among kShortRun places, if one does: there is room for one
-// only. Each warp adds up an equal part of it, and the parts are added in order.
-__device__ void SumLongRun(const SumTask& task, long long first_place) {
-  __shared__ long long found;
-  __shared__ Four partial[kWarps][32];
-  const int thread = threadIdx.y * 32 + threadIdx.x;
-  if (thread == 0) found = -1;
-  __syncthreads();
-  if (thread < kShortRun && task.Begins(first_place + thread) &&
-      task.HasMore(first_place + thread, kShortRun)) {
-    found = first_place + thread;
-  }
-  __syncthreads();
-  const long long begin = found;
-  if (begin < 0) return;
+// Of long runs, a block takes the columns of a few lanes, and each row of threads an equal part of
+// the run.
+constexpr int kLanes = 8;
+constexpr int kParts = 64;
+constexpr int kLongThreads = kLanes * kParts;
+// Places that a block looks for the beginnings of long runs in.
+constexpr int kPlaces = 128;
+constexpr int kMostRuns = kPlaces / kShortRun;
+
+__device__ void SumLongRun(const SumTask& task, long long begin, long long column,
+                           Four (&partial)[kLongThreads]) {
   const long long end = task.EndOf(begin);
-  const long long part = (end - begin + kWarps - 1) / kWarps;
+  const long long part = (end - begin + kParts - 1) / kParts;
   const long long part_begin = min(end, begin + threadIdx.y * part);
-  const long long part_end = min(end, part_begin + part);
-  for (long long base = 0; base < task.width; base += 4 * 32) {
-    const long long column = base + 4 * threadIdx.x;
-    __syncthreads();  // the last columns have been read
-    if (column < task.width) {
-      partial[threadIdx.y][threadIdx.x] = task.Sum(part_begin, part_end, column);
-    }
+  const int place = threadIdx.y * kLanes + threadIdx.x;
+  partial[place] =
+      column < task.width ? task.Sum(part_begin, min(end, part_begin + part), column) : Four{};
+  for (int half = kParts / 2; half > 0; half /= 2) {
     __syncthreads();
-    if (threadIdx.y > 0 || column >= task.width) continue;
-    Four sum = partial[0][threadIdx.x];
-    for (int warp = 1; warp < kWarps; ++warp) AddTo(&sum, partial[warp][threadIdx.x]);
-    task.Store(begin, column, sum);
+    if (threadIdx.y < half) AddTo(&partial[place], partial[place + half * kLanes]);
   }
+  if (threadIdx.y == 0 && column < task.width) task.Store(begin, column, partial[place]);
 }
 
-// The first blocks take long runs, so that those begin first.
-__global__ void __launch_bounds__(kBlockThreads)
-    SumRunsKernel(SumTask task, long long long_blocks) {
-  if (blockIdx.x < long_blocks) {
-    SumLongRun(task, static_cast<long long>(blockIdx.x) * kShortRun);
-  } else {
-    SumShortRun(task, (blockIdx.x - long_blocks) * kWarps + threadIdx.y);
+__global__ void __launch_bounds__(kLongThreads) SumLongRunsKernel(SumTask task, long long tiles) {
+  __shared__ Four partial[kLongThreads];
+  __shared__ long long runs[kMostRuns];
+  const long long window = blockIdx.x / tiles;
+  const long long column = 4 * ((blockIdx.x - window * tiles) * kLanes + threadIdx.x);
+  const int thread = threadIdx.y * kLanes + threadIdx.x;
+  if (thread < kMostRuns) runs[thread] = -1;
+  __syncthreads();
+  const long long place = window * kPlaces + thread;
+  if (thread < kPlaces && task.Begins(place) && task.HasMore(place, kShortRun)) {
+    runs[thread / kShortRun] = place;  // no other can begin among so few places
+  }
+  __syncthreads();
+  for (int run = 0; run < kMostRuns; ++run) {
+    if (runs[run] < 0) continue;
+    SumLongRun(task, runs[run], column, partial);
+    __syncthreads();  // before the next one is written
   }
 }
 
@@ -193,10 +195,13 @@ void LaunchScatterAdd(const WideOperand& index, const WideOperand& g, const RowR
   if (g.width == 0) return;
   const SumTask task{context.sequences, range,         g.rows, g.width, entries, rows,
                      sorted_entry_of,   sorted_row_of, y};
-  const int64_t long_blocks = (rows + kShortRun - 1) / kShortRun;
-  const int64_t short_blocks = (rows + kWarps - 1) / kWarps;
-  SumRunsKernel<<<static_cast<unsigned>(long_blocks + short_blocks), dim3(32, kWarps), 0,
-                  context.stream>>>(task, long_blocks);
+  const int64_t windows = (rows + kPlaces - 1) / kPlaces;
+  const int64_t tiles = (g.width + 4 * kLanes - 1) / (4 * kLanes);
+  SumLongRunsKernel<<<static_cast<unsigned>(windows * tiles), dim3(kLanes, kParts), 0,
+                      context.stream>>>(task, tiles);
+  TL_CUDA_CHECK(cudaGetLastError());
+  SumShortRunsKernel<<<static_cast<unsigned>((rows + kWarps - 1) / kWarps), dim3(32, kWarps), 0,
+                       context.stream>>>(task);
   TL_CUDA_CHECK(cudaGetLastError());
 }
 

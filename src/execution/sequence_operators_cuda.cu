@@ -101,7 +101,7 @@ struct TimeShape {
 };
 
 TimeShape ShapeOver(int64_t elements, int64_t steps) {
-  constexpr int64_t kEnoughThreads = int64_t{1} << 18;
+  constexpr int64_t kEnoughThreads = int64_t{1} << 17;
   constexpr int kMostParts = 128;
   constexpr int kFewestLanes = 8;
   constexpr int64_t kStepsWorthAThread = 4;
@@ -149,24 +149,42 @@ __device__ void LoadSteps(const RowOperand& x, const Sequences& sequences, long 
   }
 }
 
+// Four columns of a batch value are an element here.
 struct SumTimeBody {
   RowOperand x;
   RowOutput y;
-  long long n;
+  long long width;
+  long long n;  // fours in it
 
   __device__ void operator()(const Sequences& sequences, long long b, long long i,
                              bool exists) const {
     constexpr int kAtOnce = 4;
-    float sum = 0;
+    extern __shared__ float shared[];
+    auto* partial = reinterpret_cast<Four*>(shared);
+    Four sum;
     const long long length = exists ? LengthOf(sequences, b) : 0;
     for (long long t = threadIdx.y; t < length; t += kAtOnce * blockDim.y) {
-      float some[kAtOnce];
-      LoadSteps(x, sequences, t, length, b, i, some);
+      const char* rows[kAtOnce];
 #pragma unroll
-      for (int k = 0; k < kAtOnce; ++k) sum += some[k];
+      for (int k = 0; k < kAtOnce; ++k) {
+        const long long u = t + k * blockDim.y;
+        rows[k] = u < length ? RowAddress(x, sequences, u, b) : nullptr;
+      }
+      Four some[kAtOnce];
+      LoadFours(rows, x.dtype, 4 * i, width, some);
+#pragma unroll
+      for (int k = 0; k < kAtOnce; ++k) AddTo(&sum, some[k]);
     }
-    sum = SumOfParts(sum);
-    if (exists && threadIdx.y == 0) StoreOne(RowAddress(y, sequences, 0, b), y.dtype, i, sum);
+    const int place = threadIdx.y * blockDim.x + threadIdx.x;
+    partial[place] = sum;
+    for (int half = blockDim.y / 2; half > 0; half /= 2) {
+      __syncthreads();
+      if (threadIdx.y < half) AddTo(&partial[place], partial[place + half * blockDim.x]);
+    }
+    if (exists && threadIdx.y == 0) {
+      StoreFour(RowAddress(y, sequences, 0, b), y.dtype, 4 * i, width, partial[place]);
+    }
+    __syncthreads();  // before the next element is written
   }
 };
 
@@ -290,7 +308,8 @@ void LaunchSequenceOperator(const OperatorCall& call, const OperatorContext& con
   };
   switch (call.op) {
     case Op::kSumTime:
-      return ForEachElement(SumTimeBody{x, call.output, call.width}, sizeof(float), context);
+      return ForEachElement(SumTimeBody{x, call.output, call.width, (call.width + 3) / 4},
+                            sizeof(Four), context);
     case Op::kFirstMaxMask:
       if (sequences.steps == 0) return;
       return ForEachElement(FirstMaxMaskBody{x, call.output, call.width},
