@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <cmath>
 #include <cstdint>
 
 namespace turbolstm {
@@ -36,6 +37,12 @@ struct RandomSite {
   // In [0, 1), 24 bits.
   static float UniformFrom(uint32_t bits) { return static_cast<float>(bits >> 8) * 0x1p-24f; }
   float Uniform(uint64_t index) const { return UniformFrom(Bits(index)); }
+  // What draws are to be compared with in fp32: the least float that is not below the probability.
+  // They are less than the one where they are less than the other.
+  static float Bound(double probability) {
+    const auto near = static_cast<float>(probability);
+    return double{near} < probability ? std::nextafter(near, 2.0f) : near;
+  }
 };
 
 }  // namespace turbolstm

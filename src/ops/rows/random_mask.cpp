@@ -1,7 +1,6 @@
 #include "ops/rows/random_mask.h"
 
 #include <algorithm>
-#include <cmath>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/rows/random_mask.cpp"
@@ -103,10 +102,7 @@ HWY_EXPORT(DrawMask);
 
 void DrawRandomMask(const RandomSite& site, uint64_t first, int64_t n, double keep, float scale,
                     float* y) {
-  // The least float that is not below `keep`: floats are less than the one where they are less
-  // than the other.
-  auto bound = static_cast<float>(keep);
-  if (double{bound} < keep) bound = std::nextafter(bound, 2.0f);
+  const float bound = RandomSite::Bound(keep);
   const auto draw = [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       y[i] = site.Uniform(first + static_cast<uint64_t>(i)) < bound ? scale : 0.0f;
