@@ -182,6 +182,51 @@ __device__ __forceinline__ float Kept(float x, int left, int beyond) {
   return left > beyond ? x : 0.0f;
 }
 
+// Out of line: kernels call it for every operand, and most operands never need it.
+inline __device__ __noinline__ const char* LookedUpRow(const RowOperand& x,
+                                                       const Sequences& sequences, long long t,
+                                                       long long b) {
+  return RowAddress(x, sequences, t, b);
+}
+
+// RowAddress, quickly for what is read without a delay.
+__device__ __forceinline__ const char* OperandRow(const RowOperand& x, const Sequences& sequences,
+                                                  long long t, long long b) {
+  if (x.delay == 0 && x.data && t < x.period) {
+    const long long row = x.kind == RowKind::kShared  ? 0
+                          : x.kind == RowKind::kBatch ? b
+                                                      : t * sequences.batch + b;
+    return x.data + row * x.row_bytes;
+  }
+  return LookedUpRow(x, sequences, t, b);
+}
+
+// Steps between the request of an operand and its use in a loop over time.
+constexpr int kStepsAhead = 6;
+
+// Asks for what step t of a loop will read, if that can be known.
+template <typename Type>
+__device__ __forceinline__ void Prefetch(const RowOperand& x, const Sequences& sequences,
+                                         long long t, long long b, long long j) {
+  if (x.delay != 0 || !x.data || x.kind != RowKind::kStep || t >= x.period) return;
+  const char* row = x.data + (t * sequences.batch + b) * x.row_bytes;
+  const char* element = row + j * static_cast<long long>(sizeof(typename Type::Bits));
+  asm volatile("prefetch.global.L1 [%0];" : : "l"(element));
+}
+
+// What an output holds after a loop over time wrote it: the next step may read it from here instead
+// of from memory.
+struct Written {
+  const char* row = nullptr;
+  float value = 0.0f;
+};
+
+template <typename Type>
+__device__ __forceinline__ Written Write(char* row, long long j, float x) {
+  Store<Type>(row, j, x);
+  return {row, Type::Widen(Type::Narrow(x))};
+}
+
 // Steps left of sequence b at step s of the range, itself counted.
 __device__ __forceinline__ int StepsLeft(const PlainHead& head, int s, int b) {
   return head.lengths ? head.lengths[b] - (head.time_begin + s) : 0x7fffffff;

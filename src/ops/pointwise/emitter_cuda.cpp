@@ -78,7 +78,6 @@ class KernelWriter {
     Line("");
     Line("// {}", KernelKey(typed_));
     WriteCompute();
-    WriteElement();
     if (typed_.time_loop) {
       WriteTimeLoop();
     } else {
@@ -136,37 +135,6 @@ class KernelWriter {
       Line("  const float v{} = {}({});", value, FunctionName(op), operands);
     }
     for (size_t i = 0; i < Outputs(); ++i) Line("  y{} = v{};", i, program_.outputs[i]);
-    Line("}}");
-  }
-
-  // One element of one row, wherever its operands lie. All loads come before all stores, since
-  // outputs may lie on inputs.
-  void WriteElement() {
-    Line(
-        "__device__ __forceinline__ void {}_element(const {}& args, long long t, long long b, "
-        "long long j) {{",
-        name_, ArgsType("General"));
-    Line("  const Sequences& sequences = args.head.sequences;");
-    std::string arguments;
-    for (size_t i = 0; i < Outputs(); ++i) {
-      Line("  float y{} = 0.0f;", i);
-    }
-    Line("  if (!IsPadding(sequences, args.head.range, t, b)) {{");
-    for (size_t i = 0; i < Inputs(); ++i) {
-      if (!live_[i]) continue;
-      const std::string row = SharedByRows(i)
-                                  ? fmt::format("args.in[{}].data", i)
-                                  : fmt::format("RowAddress(args.in[{}], sequences, t, b)", i);
-      Line("    const float x{} = LoadOrZero<{}>({}, {});", i, InputType(i), row,
-           SharedByColumns(i) ? "0" : "j");
-      arguments += fmt::format("x{}, ", i);
-    }
-    for (size_t i = 0; i < Outputs(); ++i) arguments += fmt::format("{}y{}", i == 0 ? "" : ", ", i);
-    Line("    {}_compute({});", name_, arguments);
-    Line("  }}");
-    for (size_t i = 0; i < Outputs(); ++i) {
-      Line("  Store<{0}>(RowAddress(args.out[{1}], sequences, t, b), j, y{1});", OutputType(i), i);
-    }
     Line("}}");
   }
 
@@ -231,32 +199,118 @@ class KernelWriter {
     }
   }
 
+  // Rows are looked up one by one. All loads come before all stores, since outputs may lie on
+  // inputs.
   void WriteGeneral() {
     WriteSignature(KernelVariant::kGeneral, "General");
+    Line("  const Sequences& sequences = args.head.sequences;");
     Line("  for (long long s = blockIdx.z; s < args.head.range.steps; s += gridDim.z) {{");
+    Line("    const long long t = args.head.range.time_begin + s;");
     WriteElementLoops();
-    Line("        {}_element(args, args.head.range.time_begin + s, b, j);", name_);
+    for (size_t i = 0; i < Outputs(); ++i) Line("        float y{} = 0.0f;", i);
+    Line("        if (!IsPadding(sequences, args.head.range, t, b)) {{");
+    for (size_t i = 0; i < Inputs(); ++i) {
+      if (!live_[i]) continue;
+      Line("          const float x{} = LoadOrZero<{}>({}, {});", i, InputType(i), RowOf(i),
+           SharedByColumns(i) ? "0" : "j");
+    }
+    Line("          {}_compute({});", name_, ComputeArguments());
+    Line("        }}");
+    for (size_t i = 0; i < Outputs(); ++i) {
+      Line("        Store<{0}>(RowAddress(args.out[{1}], sequences, t, b), j, y{1});",
+           OutputType(i), i);
+    }
     Line("      }}");
     Line("    }}");
     Line("  }}");
     Line("}}");
   }
 
+  // Each thread walks through all steps of an element.
   void WriteTimeLoop() {
     WriteSignature(KernelVariant::kGeneral, "General");
+    Line("  const Sequences& sequences = args.head.sequences;");
+    Line("  const RowRange& range = args.head.range;");
+    Line("  const long long way = args.head.reverse ? -1 : 1;");
+    Line("  const long long first = range.time_begin + (way < 0 ? range.steps - 1 : 0);");
     Line("  {{");
     WriteElementLoops();
-    Line("        const RowRange& range = args.head.range;");
+    for (size_t i = 0; i < Outputs(); ++i) {
+      if (MayBeRead(i)) Line("        Written written{};", i);
+    }
+    Line("#pragma unroll 1");
     Line("        for (long long s = 0; s < range.steps; ++s) {{");
-    Line(
-        "          const long long t ="
-        " range.time_begin + (args.head.reverse ? range.steps - 1 - s : s);");
-    Line("          {}_element(args, t, b, j);", name_);
+    Line("          const long long t = first + s * way;");
+    Line("          if (s + kStepsAhead < range.steps) {{");
+    for (size_t i = 0; i < Inputs(); ++i) {
+      if (!live_[i] || SharedByRows(i)) continue;
+      Line("            Prefetch<{}>(args.in[{}], sequences, t + kStepsAhead * way, b, {});",
+           InputType(i), i, SharedByColumns(i) ? "0" : "j");
+    }
+    Line("          }}");
+    for (size_t i = 0; i < Outputs(); ++i) Line("          float y{} = 0.0f;", i);
+    Line("          if (!IsPadding(sequences, range, t, b)) {{");
+    for (size_t i = 0; i < Inputs(); ++i) {
+      if (live_[i]) WriteLoopLoad(i);
+    }
+    Line("            {}_compute({});", name_, ComputeArguments());
+    Line("          }}");
+    for (size_t i = 0; i < Outputs(); ++i) {
+      const std::string row = fmt::format("RowAddress(args.out[{}], sequences, t, b)", i);
+      if (MayBeRead(i)) {
+        Line("          written{1} = Write<{0}>({2}, j, y{1});", OutputType(i), i, row);
+      } else {
+        Line("          Store<{0}>({2}, j, y{1});", OutputType(i), i, row);
+      }
+    }
     Line("        }}");
     Line("      }}");
     Line("    }}");
     Line("  }}");
     Line("}}");
+  }
+
+  // An element of the step before need not come from memory.
+  void WriteLoopLoad(size_t i) {
+    if (program_.inputs[i] != InputKind::kElement) {
+      Line("            const float x{} = LoadOrZero<{}>({}, {});", i, InputType(i), RowOf(i),
+           SharedByColumns(i) ? "0" : "j");
+      return;
+    }
+    Line("            const char* row{} = {};", i, RowOf(i));
+    std::string value;
+    for (size_t k = 0; k < Outputs(); ++k) {
+      if (!ReadsOutput(i, k)) continue;
+      value += fmt::format("row{0} == written{1}.row && row{0} ? written{1}.value : ", i, k);
+    }
+    Line("            const float x{0} = {1}LoadOrZero<{2}>(row{0}, j);", i, value, InputType(i));
+  }
+
+  // Whether some input could be what an output was one step before.
+  bool MayBeRead(size_t output) const {
+    for (size_t i = 0; i < Inputs(); ++i) {
+      if (ReadsOutput(i, output)) return true;
+    }
+    return false;
+  }
+  bool ReadsOutput(size_t input, size_t output) const {
+    return live_[input] && program_.inputs[input] == InputKind::kElement &&
+           typed_.inputs[input] == typed_.outputs[output];
+  }
+
+  std::string RowOf(size_t i) const {
+    return SharedByRows(i) ? fmt::format("args.in[{}].data", i)
+                           : fmt::format("OperandRow(args.in[{}], sequences, t, b)", i);
+  }
+
+  // Of live inputs and all outputs.
+  std::string ComputeArguments() const {
+    std::string arguments;
+    for (size_t i = 0; i < Inputs(); ++i) {
+      if (live_[i]) arguments += fmt::format("x{}, ", i);
+    }
+    for (size_t i = 0; i < Outputs(); ++i) arguments += fmt::format("{}y{}", i == 0 ? "" : ", ", i);
+    return arguments;
   }
 
   void WriteElementLoops() {
