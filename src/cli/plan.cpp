@@ -35,6 +35,7 @@ struct PlanOptions {
   bool tasks_dot = false;
   bool network_dot = false;
   bool run = false;
+  bool memory = false;
   std::string trace;
   std::string check;
 };
@@ -99,6 +100,37 @@ std::string Groups(const LoweredGraph& graph) {
   return table.Text();
 }
 
+// How much of a value's rows are kept.
+std::string Kept(const Buffer& buffer) {
+  if (buffer.source == BufferSource::kParameter) return "parameter";
+  if (buffer.source == BufferSource::kInput) return "input";
+  if (buffer.local) return "one step, by stream";
+  return buffer.ring > 0 ? fmt::format("{} steps", buffer.ring) : std::string(Name(buffer.domain));
+}
+
+// What takes up memory, largest first.
+std::string MemoryTable(const Executable& executable) {
+  using Align = Table::Align;
+  struct Row {
+    int64_t bytes;
+    std::string name, kept;
+  };
+  std::vector<Row> rows;
+  const std::vector<Buffer>& buffers = executable.lowered().buffers;
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    rows.push_back(
+        {executable.memory().BytesOf(static_cast<int32_t>(i)), buffers[i].name, Kept(buffers[i])});
+  }
+  rows.push_back({executable.packed_bytes(), "packed weights", ""});
+  std::ranges::stable_sort(rows, [](const Row& a, const Row& b) { return a.bytes > b.bytes; });
+  Table table({Align::kLeft, Align::kLeft, Align::kRight});
+  table.Add({"value", "kept", "MiB"});
+  for (const Row& row : rows) {
+    table.Add({row.name, row.kept, fmt::format("{:.3f}", static_cast<double>(row.bytes) / kMiB)});
+  }
+  return table.Text();
+}
+
 void PrintSummary(const PlanOptions& options, const PlannedNetwork& network,
                   const Executable& executable, const Dependencies& dependencies,
                   double planning_seconds) {
@@ -115,8 +147,9 @@ void PrintSummary(const PlanOptions& options, const PlannedNetwork& network,
              plan.partition.row_tile);
   fmt::print("estimate   {:.3f} ms; critical path of {} tasks, {:.3f} ms\n",
              kMilli * plan.schedule.EstimatedSeconds(), path.size(), kMilli * path_seconds);
-  fmt::print("memory     {:.1f} MiB beside inputs and parameters\n",
-             static_cast<double>(executable.memory_bytes()) / kMiB);
+  fmt::print("memory     {:.1f} MiB beside inputs and parameters, {:.1f} of them packed weights\n",
+             static_cast<double>(executable.memory_bytes()) / kMiB,
+             static_cast<double>(executable.packed_bytes()) / kMiB);
   fmt::print("planned    and verified in {:.3f} ms\n", kMilli * planning_seconds);
 }
 
@@ -172,6 +205,7 @@ void ShowPlan(PlanOptions& options) {
     fmt::print("measured   {:.3f} ms, median of {}\n", kMilli * measured, kTimedRuns);
   if (!options.check.empty()) return CheckSchedule(options.check, plan, dependencies);
   fmt::print("\n{}", Groups(executable.lowered()));
+  if (options.memory) fmt::print("\n{}", MemoryTable(executable));
 }
 
 void AddNetworkOptions(CLI::App* command, NetworkRequest* network) {
@@ -220,6 +254,7 @@ void AddPlan(CLI::App& app) {
   command->add_flag("--schedule", options->schedule, "print the schedule: streams and their tasks");
   command->add_flag("--dot", options->tasks_dot, "print the tasks for Graphviz");
   command->add_flag("--network", options->network_dot, "print the network for Graphviz");
+  command->add_flag("--memory", options->memory, "print what takes up memory, largest first");
   command->add_flag("--run", options->run, "run it on made-up numbers and measure");
   command->add_option("--trace", options->trace,
                       "write a Chrome trace: the estimate, or with --run what was measured");

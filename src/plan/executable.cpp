@@ -52,11 +52,10 @@ Executable::Executable(Graph graph, const ExecutableOptions& options,
     : lowered_(Lower(Prepared(std::move(graph)), options.precision)),
       options_(Resolved(options)),
       pool_(pool ? std::move(pool) : std::make_shared<StreamPool>(options_.streams)),
-      memory_(lowered_, options_.streams),
-      weights_(lowered_.weights.size()) {
+      memory_(lowered_, options_.streams) {
   TL_CHECK(pool_->streams() >= options_.streams, "[plan] the pool has {} streams, wants {}",
            pool_->streams(), options_.streams);
-  state_ = {&lowered_, &layout_, &memory_, &weights_};
+  state_ = {.graph = &lowered_, .layout = &layout_, .memory = &memory_, .weights = &weights_};
   for (int stream = 0; stream < options_.streams; ++stream) runners_.emplace_back(&state_, stream);
   SetShape(0, 0);
 }
@@ -67,6 +66,10 @@ void Executable::SetShape(int64_t steps, int64_t batch, std::span<const int32_t>
   const Plan& plan = PlanFor(steps, batch);
   // Errors until here change nothing.
   has_results_ = has_memory_ = false;
+  if (plan_ == nullptr || plan_->partition.weights != plan.partition.weights) {
+    weights_.resize(static_cast<size_t>(plan.partition.weights.count()));
+    weights_packed_ = false;
+  }
   layout_ = std::move(layout);
   plan_ = &plan;
   memory_.Resize(layout_, plan.partition.row_tile);
@@ -172,6 +175,7 @@ void Executable::Run(const RunOptions& options) {
   state_.training = options.training;
   state_.seed = options.seed;
   state_.training_step = options.training_step;
+  state_.slots = &plan_->partition.weights;
   times_.resize(record_times_ ? plan_->partition.tasks.size() : 0);
   pool_->Run(
       plan_->program, [this](int32_t task, int stream) { RunTask(task, stream); }, times_);
@@ -199,8 +203,11 @@ void Executable::RunTask(int32_t index, int stream) {
   const Work& work = plan_->partition.work[static_cast<size_t>(index)];
   StageRunner& runner = runners_[static_cast<size_t>(stream)];
   if (work.weight >= 0) {
-    const PackedWeight& weight = lowered_.weights[static_cast<size_t>(work.weight)];
-    if (!weights_packed_ || !weight.hoisted) runner.PackWeight(work.weight);
+    const bool hoisted = lowered_.weights[static_cast<size_t>(work.weight)].hoisted;
+    const WeightSlots& slots = plan_->partition.weights;
+    if (!weights_packed_ || !hoisted || slots.IsShared(work.weight)) {
+      runner.PackWeight(work.weight, &weights_[static_cast<size_t>(slots.slot_of(work.weight))]);
+    }
     return;
   }
   RunGroup(lowered_.groups[static_cast<size_t>(work.group)], task, work, &runner);

@@ -80,7 +80,10 @@ class Executable {
   // Of the last run that recorded them.
   const std::vector<TaskTime>& task_times() const { return times_; }
   void RecordTimes(bool record) { record_times_ = record; }
-  int64_t memory_bytes() const { return memory_.bytes(); }
+  const Memory& memory() const { return memory_; }
+  // Beside what the caller bound; packed_bytes: the part of it that packed weights take.
+  int64_t memory_bytes() const { return memory_.bytes() + packed_bytes(); }
+  int64_t packed_bytes() const { return plan_->partition.weights.bytes(); }
 
  private:
   struct Bound {
@@ -114,10 +117,10 @@ class Executable {
   std::map<std::pair<int64_t, int64_t>, KeptPlan> plans_;  // by steps and batch
   int64_t plans_used_ = 0;
   const Plan* plan_ = nullptr;
-  std::vector<PackedMatrix> weights_;
-  bool weights_packed_ = false;  // those made of parameters only, from the bound numbers
-  bool has_memory_ = false;      // of the current shape
-  bool has_results_ = false;     // likewise
+  std::vector<PackedMatrix> weights_;  // by slot of the plan
+  bool weights_packed_ = false;        // those made of parameters only, from the bound numbers
+  bool has_memory_ = false;            // of the current shape
+  bool has_results_ = false;           // likewise
   std::map<std::string, Bound, std::less<>> bound_;
   std::map<std::string, std::vector<float>, std::less<>> unpacked_;
   RunState state_;

@@ -7,6 +7,7 @@
 #include "graph/passes/rewrite.h"
 #include "plan/fusion.h"
 #include "plan/grouping.h"
+#include "plan/recompute.h"
 #include "plan/storage.h"
 #include "plan/uses.h"
 
@@ -238,6 +239,7 @@ LoweredGraph Lower(const Graph& graph, Precision precision) {
   CheckRunnable(graph);
   Graph sorted = graph;
   RemoveDeadNodes(&sorted);
+  RecomputeCheapValues(&sorted);
   return Lowering(sorted, precision).Run();
 }
 

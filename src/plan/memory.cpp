@@ -47,7 +47,7 @@ void Memory::Bind(int32_t buffer, std::byte* base) {
 
 std::byte* Memory::Own(int32_t buffer) {
   const auto i = static_cast<size_t>(buffer);
-  const int64_t wanted = slots_[i].bytes * (slots_[i].local ? streams_ : 1);
+  const int64_t wanted = BytesOf(buffer);
   if (static_cast<int64_t>(owned_[i].size()) < wanted) {
     owned_[i] = AlignedBuffer();
     owned_[i] = AlignedBuffer(static_cast<size_t>(wanted), graph_.buffers[i].name);

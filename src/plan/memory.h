@@ -29,6 +29,11 @@ class Memory {
   std::byte* Own(int32_t buffer);
 
   int64_t bytes() const;
+  // Of one buffer at this shape, for all streams; also of inputs that lie in the caller's memory.
+  int64_t BytesOf(int32_t buffer) const {
+    const Slot& slot = slots_[static_cast<size_t>(buffer)];
+    return slot.bytes * (slot.local ? streams_ : 1);
+  }
 
  private:
   struct Slot {

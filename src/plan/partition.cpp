@@ -28,10 +28,14 @@ int64_t RowsInCache(const LoweredGraph& graph) {
 class Partitioner {
  public:
   Partitioner(const LoweredGraph& graph, const RowLayout& layout, const PartitionOptions& options)
-      : graph_(graph), layout_(layout), options_(options), packed_(graph.weights.size(), false) {
+      : graph_(graph), layout_(layout), options_(options), users_(graph.weights.size(), 0) {
     TL_CHECK(options.streams >= 1 && options.time_block >= 0 && options.row_tile >= 0,
              "[plan] got {} streams, time block {} and row tile {}, wants at least 1, 0 and 0",
              options.streams, options.time_block, options.row_tile);
+    result_.weights = WeightSlots(graph);
+    for (const Group& g : graph.groups) {
+      ForEachWeight(g, [&](int32_t weight) { ++users_[static_cast<size_t>(weight)]; });
+    }
     result_.time_block = options.time_block;
     if (result_.time_block == 0) {
       result_.time_block = AutomaticBlock();
@@ -63,6 +67,7 @@ class Partitioner {
         } else {
           PackWeights(id);
           AddWholeTask(id);
+          ReleaseWeights(id);
         }
       }
     }
@@ -166,6 +171,7 @@ class Partitioner {
       const int64_t end = std::min(layout_.steps(), begin + result_.time_block);
       for (const int32_t id : wave_) AddBlockTasks(id, begin, end, i == 0);
     }
+    for (const int32_t id : wave_) ReleaseWeights(id);
     wave_.clear();
     written_.clear();
     read_.clear();
@@ -173,21 +179,35 @@ class Partitioner {
     direction_.reset();
   }
 
-  void PackWeights(int32_t id) {
-    for (const Stage& stage : group(id).stages) {
-      if (stage.weight < 0 || packed_[static_cast<size_t>(stage.weight)]) continue;
-      packed_[static_cast<size_t>(stage.weight)] = true;
-      const PackedWeight& weight = graph_.weights[static_cast<size_t>(stage.weight)];
-      Task task;
-      task.name = "pack " + graph_.buffers[static_cast<size_t>(weight.matrix.buffer)].name;
-      task.group = -1 - stage.weight;
-      task.row_end = weight.matrix.width;
-      task.cost = static_cast<double>(weight.matrix.width) * 1e-10;
-      task.reads = {WholeAccess(weight.matrix)};
-      task.writes = {PackedAccess(stage.weight)};
-      result_.tasks.push_back(std::move(task));
-      result_.work.push_back({.weight = stage.weight});
+  template <typename Visit>
+  static void ForEachWeight(const Group& g, Visit visit) {
+    for (const Stage& stage : g.stages) {
+      if (stage.weight >= 0) visit(stage.weight);
     }
+  }
+
+  void PackWeights(int32_t id) {
+    ForEachWeight(group(id), [&](int32_t weight) {
+      if (result_.weights.slot_of(weight) >= 0) return;
+      result_.weights.Take(weight);
+      const View& matrix = graph_.weights[static_cast<size_t>(weight)].matrix;
+      Task task;
+      task.name = "pack " + graph_.buffers[static_cast<size_t>(matrix.buffer)].name;
+      task.group = -1 - weight;
+      task.row_end = matrix.width;
+      task.cost = static_cast<double>(matrix.width) * 1e-10;
+      task.reads = {WholeAccess(matrix)};
+      task.writes = {PackedAccess(weight)};
+      result_.tasks.push_back(std::move(task));
+      result_.work.push_back({.weight = weight});
+    });
+  }
+
+  // Behind the group's tasks.
+  void ReleaseWeights(int32_t id) {
+    ForEachWeight(group(id), [&](int32_t weight) {
+      if (--users_[static_cast<size_t>(weight)] == 0) result_.weights.Release(weight);
+    });
   }
 
   void AddBlockTasks(int32_t id, int64_t begin, int64_t end, bool first) {
@@ -269,9 +289,10 @@ class Partitioner {
             view.column + view.width};
   }
 
-  // Packed weights stand behind the buffers in the numbering.
+  // Places of packed weights stand behind the buffers in the numbering.
   Access PackedAccess(int32_t weight) const {
-    return {static_cast<int32_t>(graph_.buffers.size()) + weight, 0, 1, 0, 1, 0, 1};
+    const int32_t slot = result_.weights.slot_of(weight);
+    return {static_cast<int32_t>(graph_.buffers.size()) + slot, 0, 1, 0, 1, 0, 1};
   }
 
   // The part of a view that a task on this tile touches, `delay` steps before or behind.
@@ -345,7 +366,7 @@ class Partitioner {
   const RowLayout& layout_;
   const PartitionOptions& options_;
   Partition result_;
-  std::vector<bool> packed_;
+  std::vector<int32_t> users_;  // stages to come that multiply by each weight
   std::vector<int32_t> wave_;
   // Buffers that the wave writes, that it reads, and of those the ones that a block reads outside
   // its own steps.

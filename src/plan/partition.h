@@ -6,6 +6,7 @@
 #include "plan/lowered.h"
 #include "plan/row_layout.h"
 #include "plan/task.h"
+#include "plan/weight_slots.h"
 
 namespace turbolstm {
 
@@ -36,6 +37,7 @@ struct Work {
 struct Partition {
   std::vector<Task> tasks;  // in an order that is one correct way to run them
   std::vector<Work> work;
+  WeightSlots weights;
   int64_t time_block = 0;
   int64_t row_tile = 0;
 };

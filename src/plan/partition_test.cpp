@@ -127,6 +127,66 @@ output z = z
                                 "c,d 0:1", "z 0:1", "c,d 1:2", "z 1:2"}));
 }
 
+// The two passes of a training step: `w` is done with when its transpose is packed.
+TEST(Partition, AWeightIsPackedWhereOneLayThatIsDoneWith) {
+  constexpr std::string_view kBack = R"(
+input x: step[4]
+parameter w: static[4, 4]
+%2: step[4] = matmul(w, h@1)
+%3: step[4] = add(%2, x)
+h: step[4] = tanh(%3)
+%5: step[4] = matmul_transposed(w, g@1) reverse
+%6: step[4] = add(%5, h) reverse
+g: step[4] = tanh(%6) reverse
+output g = g
+)";
+  const Cut cut(kBack, 4, 2, {.streams = 2, .time_block = 2});
+  ASSERT_EQ(cut.lowered.weights.size(), 2u);
+  const WeightSlots& slots = cut.partition.weights;
+  EXPECT_EQ(slots.count(), 1);
+  EXPECT_TRUE(slots.IsShared(0));
+  EXPECT_TRUE(slots.IsShared(1));
+  std::vector<int32_t> places;
+  for (const Task& task : cut.partition.tasks) {
+    if (task.name == "pack w") places.push_back(task.writes[0].buffer);
+  }
+  ASSERT_EQ(places.size(), 2u);
+  EXPECT_EQ(places[0], places[1]) << "nothing orders the second packing behind the products";
+}
+
+// Both products run block by block: neither is done with before the other begins.
+TEST(Partition, WeightsThatAreInUseTogetherHavePlacesOfTheirOwn) {
+  const Cut cut(R"(
+input x: step[4]
+parameter w: static[4, 4]
+y: step[4] = matmul(w, x)
+z: step[4] = matmul_transposed(w, y)
+output z = z
+)",
+                4, 2, {.streams = 1, .time_block = 2});
+  EXPECT_EQ(cut.partition.weights.count(), 2);
+  EXPECT_FALSE(cut.partition.weights.IsShared(0));
+}
+
+// They are packed once for many runs.
+TEST(Partition, WeightsOfAForwardPassKeepTheirPlaces) {
+  const Cut cut(R"(
+input x: step[4]
+parameter w: static[4, 4]
+parameter v: static[4, 4]
+%3: step[4] = matmul(w, h@1)
+%4: step[4] = add(%3, x)
+h: step[4] = tanh(%4)
+%6: step[4] = matmul(v, g@1) reverse
+%7: step[4] = add(%6, h) reverse
+g: step[4] = tanh(%7) reverse
+output g = g
+)",
+                4, 2, {.streams = 2, .time_block = 2});
+  EXPECT_EQ(cut.partition.weights.count(), 2);
+  EXPECT_FALSE(cut.partition.weights.IsShared(1));
+}
+
 const Access* FindAccess(const std::vector<Access>& accesses, int32_t buffer) {
   for (const Access& access : accesses) {
     if (access.buffer == buffer) return &access;

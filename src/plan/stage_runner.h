@@ -8,6 +8,7 @@
 #include "plan/memory.h"
 #include "plan/row_layout.h"
 #include "plan/typed_rows.h"
+#include "plan/weight_slots.h"
 
 namespace turbolstm {
 
@@ -16,7 +17,8 @@ struct RunState {
   const LoweredGraph* graph = nullptr;
   const RowLayout* layout = nullptr;
   const Memory* memory = nullptr;
-  std::vector<PackedMatrix>* weights = nullptr;
+  const std::vector<PackedMatrix>* weights = nullptr;  // by slot
+  const WeightSlots* slots = nullptr;
   bool training = false;
   uint64_t seed = 0;
   uint32_t training_step = 0;
@@ -60,7 +62,7 @@ class StageRunner {
   // A stage that needs a whole sequence at once.
   void RunWhole(const Stage& stage);
 
-  void PackWeight(int32_t weight);
+  void PackWeight(int32_t weight, PackedMatrix* packed) const;
 
  private:
   const Buffer& buffer(int32_t id) const { return state_.graph->buffers[static_cast<size_t>(id)]; }
@@ -107,7 +109,7 @@ class StageRunner {
     return state_.graph->precision == Precision::kBFloat16 ? DType::kBFloat16 : DType::kFloat32;
   }
   const PackedMatrix& WeightOf(const Stage& stage) const {
-    return (*state_.weights)[static_cast<size_t>(stage.weight)];
+    return (*state_.weights)[static_cast<size_t>(state_.slots->slot_of(stage.weight))];
   }
   const float* BiasOf(const Stage& stage) const;
 

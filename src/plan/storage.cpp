@@ -325,7 +325,7 @@ class Assigner {
     const NodeId first = node.inputs.front().source;
     const int64_t width = graph_.node(first).features[0];
     for (const Edge& edge : node.inputs) {
-      if (owner_[at(edge.source)] != concat || role(edge.source) != Role::kPointwise ||
+      if (!IsWrittenInto(own, edge.source) || role(edge.source) != Role::kPointwise ||
           !SameStage(edge.source, first) || graph_.node(edge.source).features[0] != width) {
         return;
       }
@@ -338,6 +338,15 @@ class Assigner {
     }
   }
 
+  // Whether whoever computes the value writes it into the buffer.
+  bool IsWrittenInto(int32_t buffer, NodeId id) const {
+    if (storage_.view_of[at(id)].buffer == buffer) return true;
+    const auto mirrors = storage_.mirrors.find(id);
+    return mirrors != storage_.mirrors.end() &&
+           std::any_of(mirrors->second.begin(), mirrors->second.end(),
+                       [&](const View& mirror) { return mirror.buffer == buffer; });
+  }
+
   bool IsSameKind(int32_t a, int32_t b) const {
     const Buffer& x = storage_.buffers[static_cast<size_t>(a)];
     const Buffer& y = storage_.buffers[static_cast<size_t>(b)];
@@ -346,11 +355,15 @@ class Assigner {
   }
 
   // Whether every value in the buffer lies in columns of `width`, and is last read by the program
-  // of `stage`, if at all, or before it.
+  // of `stage`, if at all, or before it. A buffer without values is no place to save.
   bool DiesWholeIn(int32_t buffer, NodeId stage, int64_t width) const {
+    bool holds_any = false;
     for (NodeId id = 0; id < graph_.size(); ++id) {
-      if (storage_.view_of[at(id)].buffer == buffer && !DiesBy(id, stage, width)) return false;
+      if (storage_.view_of[at(id)].buffer != buffer) continue;
+      if (!DiesBy(id, stage, width)) return false;
+      holds_any = true;
     }
+    if (!holds_any) return false;
     for (const auto& [id, mirrors] : storage_.mirrors) {
       for (const View& mirror : mirrors) {
         if (mirror.buffer == buffer) return false;

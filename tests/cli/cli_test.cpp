@@ -216,6 +216,7 @@ TEST_F(Cli, PlanPrintsChecksAndTraces) {
   for (const char* part : {"T 9, B 4", "GemmLoop", "measured", "critical path"}) {
     EXPECT_NE(summary.out.find(part), std::string::npos) << summary.out;
   }
+  EXPECT_NE(with({"--memory"}).out.find("packed weights  "), std::string::npos);
   EXPECT_TRUE(with({"--dot"}).out.starts_with("digraph"));
   EXPECT_TRUE(with({"--network"}).out.starts_with("digraph"));
   EXPECT_EQ(with({"--run", "--trace", "trace.json"}).code, 0);

@@ -6,6 +6,7 @@
 #include "graph/text.h"
 #include "plan/comparison.h"
 #include "plan/describe.h"
+#include "plan/recurrent_graphs.h"
 
 namespace turbolstm {
 namespace {
@@ -169,30 +170,64 @@ h: step[2] fp32
 }
 
 // Two of three parts are the same in the gradients of both products' results: the program writes
-// them twice, so that each of the two has its parts side by side.
+// them twice, so that each of the two has its parts side by side, where the gates and where the
+// recurrent product's results lay. 1 - z is kept by nobody: it is computed again from z.
 TEST(Lowering, GruTrainsWithSharedGradientsWrittenTwice) {
   EXPECT_EQ(Lowered(WithGradients(ParseGraph(kGru))), R"(
 TimeParallel: product x -> a + b_ih
-GemmLoop: product h@1 -> b + b_hh; program a[0:2], b[0:2], a[2:4], b[2:4], b[4:6], a[4:6], h@1 -> a[0:2], a[2:4], a[4:6], sub#23, h
-GemmLoop: program a[2:4], a[4:6], a[0:2], matmul_transposed#47@1, mul#48@1, cotangent.y, sub#23, h@1, b[4:6] -> d.a[4:6], a[4:6], a[2:4], d.a[2:4], a[0:2], d.a[0:2], mul#48; product a -> matmul_transposed#47
+GemmLoop: product h@1 -> b + b_hh; program a[0:2], b[0:2], a[2:4], b[2:4], b[4:6], a[4:6], h@1 -> a[0:2], a[2:4], a[4:6], h
+GemmLoop: program a[2:4], a[4:6], a[0:2], matmul_transposed#48@1, mul#49@1, cotangent.y, h@1, b[4:6] -> b[4:6], a[4:6], a[2:4], b[2:4], a[0:2], b[0:2], mul#49; product a -> matmul_transposed#48
 TimeParallel: outer a, h@1 -> d.w_hh
 TimeParallel: sum_rows a -> d.b_hh
-TimeParallel: product d.a -> d.x
-TimeParallel: outer d.a, x -> d.w_ih
-TimeParallel: sum_rows d.a -> d.b_ih
+TimeParallel: product b -> d.x
+TimeParallel: outer b, x -> d.w_ih
+TimeParallel: sum_rows b -> d.b_ih
 a: step[6] fp32
 b: step[6] fp32
-sub#23: step[2] fp32
 h: step[2] fp32
-d.a: step[6] fp32
-matmul_transposed#47: step[2] fp32 ring 2
-mul#48: step[2] fp32 ring 2
+matmul_transposed#48: step[2] fp32 ring 2
+mul#49: step[2] fp32 ring 2
 d.x: step[3] fp32
 d.w_ih: static[18] fp32
 d.w_hh: static[12] fp32
 d.b_ih: static[6] fp32
 d.b_hh: static[6] fp32
 )");
+}
+
+// The second layer's gradients lie where its gates lay, the first layer's where its own did.
+TEST(Lowering, EveryLayerTrainsInThePlaceOfItsGates) {
+  RecurrentOptions options;
+  options.size.input = options.size.hidden = 2;
+  options.layers = 2;
+  for (const auto& [cell, buffers] : {std::pair{"lstm", 2}, {"gru", 4}}) {
+    options.cell = cell;
+    const Executable executable(WithGradients(RecurrentGraph(options)), {.streams = 1});
+    const int64_t gates = std::string(cell) == "lstm" ? 8 : 6;
+    int wide = 0;
+    for (const Buffer& buffer : executable.lowered().buffers) {
+      wide += buffer.domain == Domain::kStep && buffer.width == gates;
+    }
+    EXPECT_EQ(wide, buffers) << Describe(executable.lowered());
+  }
+}
+
+// A product by a matrix and one by its transpose in the other direction: one place for both.
+TEST(Lowering, PackedWeightsOfATrainingStepLieWhereThoseOfTheForwardPassLay) {
+  const auto packed_bytes = [](const Graph& graph) {
+    Executable executable(graph, {.streams = 2});
+    executable.SetShape(4, 2);
+    return executable.packed_bytes();
+  };
+  RecurrentOptions options;
+  options.size.input = options.size.hidden = 64;
+  options.layers = 2;
+  for (const char* cell : {"lstm", "gru"}) {
+    options.cell = cell;
+    const Graph forward = RecurrentGraph(options);
+    EXPECT_GT(packed_bytes(forward), 0);
+    EXPECT_EQ(packed_bytes(WithGradients(forward)), packed_bytes(forward)) << cell;
+  }
 }
 
 }  // namespace

@@ -78,6 +78,9 @@ class PackedMatrix {
 void Pack(const MatrixView& weight, bool transposed, DType storage, PackedMatrix* packed,
           int64_t heads = 1);
 
+// Bytes that Pack takes for `heads` matrices B [K, N] on the current CPU target.
+int64_t PackedBytes(int64_t k, int64_t n, DType storage, int64_t heads = 1);
+
 // y [M, C] = x [M, heads * K] B[:, columns] (+ y if accumulate) (+ bias [C] unless null), where C
 // is the size of `columns`, a range of the heads * N columns of the product; y and bias begin at
 // its first column. x is rounded to bf16 when B is stored so. y must not overlap x or bias.

@@ -327,6 +327,15 @@ TEST_P(MatMulTest, PacksAgainAfterAMove) {
   EXPECT_TRUE(first.SameBits(second));
 }
 
+TEST_P(MatMulTest, SaysBeforehandWhatPackingTakes) {
+  for (const auto& [n, k] : {std::pair{4, 4}, {33, 7}, {1, 300}, {0, 5}, {5, 0}}) {
+    const Weight weight(&random_, 2 * n, k, arithmetic());
+    PackedMatrix packed;
+    Pack(weight.view, true, arithmetic(), &packed, 2);
+    EXPECT_EQ(PackedBytes(k, n, arithmetic(), 2), packed.bytes()) << n << " x " << k;
+  }
+}
+
 TEST_P(MatMulTest, ErrorsNameWhatCame) {
   const Weight weight(&random_, 4, 4, DType::kFloat32);
   PackedMatrix packed;

@@ -5,6 +5,13 @@
 #include "ops/matmul/operands.h"
 
 namespace turbolstm {
+namespace {
+
+const MatMulKernels& KernelsFor(DType storage) {
+  return ChooseMatMulKernels(storage == DType::kBFloat16 ? BFloat16Words() : WordKind::kFloat32);
+}
+
+}  // namespace
 
 int64_t PackedMatrix::tile_columns() const {
   return kernels_ == nullptr ? 1 : kernels_->panel_columns;
@@ -14,13 +21,18 @@ int64_t PackedMatrix::bytes() const {
   return words_.capacity() * static_cast<int64_t>(sizeof(uint32_t));
 }
 
+int64_t PackedBytes(int64_t k, int64_t n, DType storage, int64_t heads) {
+  const MatMulKernels& kernels = KernelsFor(storage);
+  const int64_t columns = CeilDiv(n, kernels.panel_columns) * kernels.panel_columns;
+  return heads * columns * WordCount(kernels.words, k) * static_cast<int64_t>(sizeof(uint32_t));
+}
+
 void Pack(const MatrixView& weight, bool transposed, DType storage, PackedMatrix* packed,
           int64_t heads) {
   CheckRows("storage of a weight", storage);
   TL_CHECK(heads >= 1 && weight.rows % heads == 0,
            "[matmul] weight has {} rows, wants a multiple of its {} heads", weight.rows, heads);
-  const MatMulKernels& kernels =
-      ChooseMatMulKernels(storage == DType::kBFloat16 ? BFloat16Words() : WordKind::kFloat32);
+  const MatMulKernels& kernels = KernelsFor(storage);
   const int64_t rows = weight.rows / heads;
   packed->kernels_ = &kernels;
   packed->heads_ = heads;
