@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "plan/buffer_reuse.h"
+
 namespace turbolstm {
 namespace {
 
@@ -35,6 +37,7 @@ class Assigner {
     for (NodeId id = 0; id < graph_.size(); ++id) {
       if (role(id) == Role::kConcat) ReuseForConcat(id);
     }
+    ReuseDeadBuffers(graph_, uses_, grouping_, &storage_);
     DropUnusedBuffers();
     return std::move(storage_);
   }

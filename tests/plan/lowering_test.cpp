@@ -212,6 +212,45 @@ TEST(Lowering, EveryLayerTrainsInThePlaceOfItsGates) {
   }
 }
 
+int StepBuffers(const char* graph) {
+  const Executable executable(ParseGraph(graph), {.streams = 1});
+  int count = 0;
+  for (const Buffer& buffer : executable.lowered().buffers) {
+    count += buffer.domain == Domain::kStep && buffer.source == BufferSource::kComputed;
+  }
+  return count;
+}
+
+// What e needs has read b: e lies there. d lies where c lay.
+TEST(Lowering, AProductLiesWhereNobodyReadsAnyMore) {
+  EXPECT_EQ(StepBuffers(R"(
+input x: step[2]
+parameter w: static[2, 2]
+b: step[2] = matmul(w, x)
+c: step[2] = matmul(w, b)
+d: step[2] = tanh(c)
+e: step[2] = matmul(w, d)
+output e = e
+)"),
+            2);
+}
+
+// Either product would have to wait for the other, which it does not need.
+TEST(Lowering, WhatIsIndependentSharesNoPlace) {
+  EXPECT_EQ(StepBuffers(R"(
+input x: step[2]
+parameter w: static[2, 2]
+parameter v: static[2, 2]
+a: step[2] = matmul(w, x)
+b: step[2] = matmul(v, x)
+c: step[2] = matmul(w, a)
+d: step[2] = matmul(v, b)
+output c = c
+output d = d
+)"),
+            4);
+}
+
 // A product by a matrix and one by its transpose in the other direction: one place for both.
 TEST(Lowering, PackedWeightsOfATrainingStepLieWhereThoseOfTheForwardPassLay) {
   const auto packed_bytes = [](const Graph& graph) {
