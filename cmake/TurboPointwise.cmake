@@ -11,7 +11,13 @@ function(turbo_pointwise_kernels library generator)
   target_include_directories(${library} PRIVATE "${folder}")
   target_compile_options(${library} PRIVATE -ffp-contract=off)
   if(TL_SANITIZE)  # or the compiler takes many minutes over the instrumented kernels
-    target_compile_options(${library} PRIVATE -O1)
+    target_compile_options(${library} PRIVATE -O1 -g0)
+  endif()
+  if(TL_SANITIZE MATCHES "address")
+    # Kernels read and write the caller's rows, which stay watched. What costs those minutes is the
+    # watch over the registers' worth of locals that every inlined vector operation brings.
+    target_compile_options(${library} PRIVATE -fno-sanitize-address-use-after-scope
+                                              "SHELL:--param asan-stack=0")
   endif()
   target_link_libraries(${library} PUBLIC turbolstm_ops)
 endfunction()

@@ -13,6 +13,7 @@
 #include "plan/recurrent_graphs.h"
 #include "testing/random_bindings.h"
 #include "testing/random_graph.h"
+#include "testing/sanitized.h"
 
 namespace turbolstm {
 namespace {
@@ -157,7 +158,7 @@ TEST_P(BFloat16Graphs, AreNearTheInterpreter) {
                                                                        << PrintGraph(graph);
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, BFloat16Graphs, ::testing::Range(0, 200));
+INSTANTIATE_TEST_SUITE_P(Seeds, BFloat16Graphs, ::testing::Range(0, RandomCases(200)));
 
 }  // namespace
 }  // namespace turbolstm
