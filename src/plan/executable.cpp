@@ -1,7 +1,6 @@
 #include "plan/executable.h"
 
 #include <algorithm>
-#include <cstring>
 #include <thread>
 
 #include "base/error.h"
@@ -162,8 +161,8 @@ void Executable::PackInput(const NamedView& value, const std::byte* from) {
   std::byte* to = memory_.Own(value.view.buffer);
   const size_t row = static_cast<size_t>(value.view.width) * sizeof(float);
   ForEachRow(layout_, value.domain, [&](int64_t ours, int64_t theirs) {
-    std::memcpy(to + static_cast<size_t>(ours) * row, from + static_cast<size_t>(theirs) * row,
-                row);
+    std::copy_n(from + static_cast<size_t>(theirs) * row, row,
+                to + static_cast<size_t>(ours) * row);
   });
 }
 
