@@ -8,6 +8,7 @@
 #include "graph/passes/passes.h"
 #include "plan/dependencies.h"
 #include "plan/lowering.h"
+#include "plan/named_views.h"
 #include "plan/verify.h"
 
 namespace turbolstm {
@@ -26,22 +27,10 @@ ExecutableOptions Resolved(ExecutableOptions options) {
   if (options.streams == 0) {
     options.streams = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   }
+  TL_CHECK(options.precision == Precision::kFloat32 || options.precision == Precision::kBFloat16,
+           "[plan] got the precision {}, the CPU has fp32 and bf16", Name(options.precision));
   TL_CHECK(options.streams >= 1, "[plan] got {} streams, wants at least 1", options.streams);
   return options;
-}
-
-// Rows of the caller's [T, B] or [B] layout, one after the other in ours.
-template <typename Visit>
-void ForEachRow(const RowLayout& layout, Domain domain, Visit visit) {
-  if (domain == Domain::kBatch) {
-    for (int64_t b = 0; b < layout.batch(); ++b) visit(b, layout.sequence(b));
-    return;
-  }
-  for (int64_t t = 0; t < layout.steps(); ++t) {
-    for (int64_t b = 0; b < layout.count(t); ++b) {
-      visit(layout.offset(t) + b, t * layout.batch() + layout.sequence(b));
-    }
-  }
 }
 
 }  // namespace
@@ -102,34 +91,13 @@ std::unique_ptr<Plan> Executable::MakePlan(int64_t steps, int64_t batch) const {
 }
 
 int64_t Executable::ElementsOf(const NamedView& value) const {
-  switch (value.domain) {
-    case Domain::kStep:
-      return layout_.steps() * layout_.batch() * value.view.width;
-    case Domain::kBatch:
-      return layout_.batch() * value.view.width;
-    case Domain::kStatic:
-      break;
-  }
-  return value.view.width;
-}
-
-const NamedView& Executable::InputNamed(std::string_view name, bool index) const {
-  for (const NamedView& input : lowered_.inputs) {
-    if (input.name != name) continue;
-    const bool is_index =
-        lowered_.buffers[static_cast<size_t>(input.view.buffer)].dtype == DType::kInt32;
-    TL_CHECK(is_index == index, "[bind] input '{}' got {}, wants {}", name,
-             index ? "indices" : "numbers", is_index ? "indices" : "numbers");
-    return input;
-  }
-  Fail("[bind] the graph has no input or parameter '{}'", name);
+  return turbolstm::ElementsOf(value, layout_.steps(), layout_.batch());
 }
 
 void Executable::BindBytes(std::string_view name, const std::byte* data, int64_t elements,
                            bool index) {
-  const NamedView& input = InputNamed(name, index);
-  TL_CHECK(elements == ElementsOf(input), "[bind] '{}' got {} elements, wants {} ({} {})", name,
-           elements, ElementsOf(input), Name(input.domain), input.features);
+  const NamedView& input = InputNamed(lowered_, name, index);
+  CheckElements(input, elements, layout_.steps(), layout_.batch());
   bound_.insert_or_assign(std::string(name), Bound{data, elements});
   if (input.domain == Domain::kStatic) weights_packed_ = false;
 }
@@ -160,7 +128,8 @@ void Executable::PlaceInputs() {
 void Executable::PackInput(const NamedView& value, const std::byte* from) {
   std::byte* to = memory_.Own(value.view.buffer);
   const size_t row = static_cast<size_t>(value.view.width) * sizeof(float);
-  ForEachRow(layout_, value.domain, [&](int64_t ours, int64_t theirs) {
+  ForEachValidRow(layout_, value.domain, [&](int64_t t, int64_t place, int64_t theirs) {
+    const int64_t ours = layout_.row(value.domain, t, place);
     std::copy_n(from + static_cast<size_t>(theirs) * row, row,
                 to + static_cast<size_t>(ours) * row);
   });
@@ -269,7 +238,8 @@ std::span<const float> Executable::Unpacked(const NamedView& value) {
   std::vector<float>& values = unpacked_[value.name];
   values.assign(static_cast<size_t>(ElementsOf(value)), 0.0f);
   const auto* from = reinterpret_cast<const float*>(memory_.base(value.view.buffer, 0));
-  ForEachRow(layout_, value.domain, [&](int64_t ours, int64_t theirs) {
+  ForEachValidRow(layout_, value.domain, [&](int64_t t, int64_t place, int64_t theirs) {
+    const int64_t ours = layout_.row(value.domain, t, place);
     std::copy_n(from + ours * value.view.width, value.view.width,
                 values.data() + theirs * value.view.width);
   });

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "plan/execution.h"
 #include "plan/lowered.h"
 #include "plan/memory.h"
 #include "plan/partition.h"
@@ -34,18 +35,9 @@ struct ExecutableOptions {
   bool verify = false;  // prove every new plan before it runs
 };
 
-struct RunOptions {
-  bool training = false;  // random masks are drawn, not replaced by their mean
-  uint64_t seed = 0;
-  uint32_t training_step = 0;
-};
-
-// A graph that runs: lowered once, planned once for each shape, with its memory.
-//
-// Values are bound and read in the caller's layout, Step [T, B, F], Batch [B, F], Static [F...];
-// indices are int32 [T, B] or [B]. Bound memory must stay valid through Run; it is read there
-// without a copy when all sequences have full length. Not for several threads at once.
-class Executable {
+// Runs a graph on the CPU: lowered once, planned once for each shape, with its memory. Bound memory
+// is read without a copy when all sequences have full length.
+class Executable final : public Execution {
  public:
   Executable(const Executable&) = delete;
   Executable& operator=(const Executable&) = delete;
@@ -55,26 +47,16 @@ class Executable {
   Executable(Graph graph, const ExecutableOptions& options,
              std::shared_ptr<StreamPool> pool = nullptr);
 
-  // lengths: [batch] or empty for all `steps`; resets: [steps, batch] or empty.
   void SetShape(int64_t steps, int64_t batch, std::span<const int32_t> lengths = {},
-                std::span<const uint8_t> resets = {});
-
-  // Inputs and parameters by name. Error: no such name, or a number of elements that does not fit
-  // the graph and the shape.
-  void Bind(std::string_view name, std::span<const float> values);
-  void BindIndices(std::string_view name, std::span<const int32_t> indices);
-  // To be said when bound parameters hold new numbers, so that products see them.
-  void ParametersChanged() { weights_packed_ = false; }
-
-  // Error: something is not bound. The executable stays usable after an error.
-  void Run(const RunOptions& options = {});
-
-  // Valid until the next SetShape or Run. Padded steps are zero. Error: no such output, or no run
-  // has ended well since SetShape.
-  std::span<const float> Output(std::string_view name);
+                std::span<const uint8_t> resets = {}) override;
+  void Bind(std::string_view name, std::span<const float> values) override;
+  void BindIndices(std::string_view name, std::span<const int32_t> indices) override;
+  void ParametersChanged() override { weights_packed_ = false; }
+  void Run(const RunOptions& options = {}) override;
+  std::span<const float> Output(std::string_view name) override;
 
   // For looking at.
-  const LoweredGraph& lowered() const { return lowered_; }
+  const LoweredGraph& lowered() const override { return lowered_; }
   const Plan& plan() const { return *plan_; }
   const RowLayout& layout() const { return layout_; }
   // Of the last run that recorded them.
@@ -82,7 +64,7 @@ class Executable {
   void RecordTimes(bool record) { record_times_ = record; }
   const Memory& memory() const { return memory_; }
   // Beside what the caller bound; packed_bytes: the part of it that packed weights take.
-  int64_t memory_bytes() const { return memory_.bytes() + packed_bytes(); }
+  int64_t memory_bytes() const override { return memory_.bytes() + packed_bytes(); }
   int64_t packed_bytes() const { return plan_->partition.weights.bytes(); }
 
  private:
@@ -97,7 +79,6 @@ class Executable {
   };
 
   int64_t ElementsOf(const NamedView& value) const;
-  const NamedView& InputNamed(std::string_view name, bool index) const;
   void BindBytes(std::string_view name, const std::byte* data, int64_t elements, bool index);
   void PlaceInputs();
   void PackInput(const NamedView& value, const std::byte* from);

@@ -13,11 +13,19 @@
 
 namespace turbolstm {
 
-enum class Precision : uint8_t { kFloat32, kBFloat16 };
+// What values are kept and multiplied in; sums and carried states are fp32 always.
+enum class Precision : uint8_t {
+  kFloat32,   // IEEE
+  kTf32,      // kept in fp32; products round their operands to 10 bits
+  kBFloat16,  //
+  kFloat16,
+};
 
 std::string_view Name(Precision precision);
-// "fp32" or "bf16"; throws on another name.
+// "fp32", "tf32", "bf16" or "fp16"; throws on another name.
 Precision PrecisionNamed(std::string_view name);
+// What products multiply.
+DType OperandType(Precision precision);
 
 // What a buffer is filled by.
 enum class BufferSource : uint8_t { kComputed, kInput, kParameter };

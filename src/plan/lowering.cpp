@@ -1,6 +1,7 @@
 #include "plan/lowering.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 
 #include "base/error.h"
@@ -226,13 +227,29 @@ class Lowering {
 }  // namespace
 
 std::string_view Name(Precision precision) {
-  return precision == Precision::kFloat32 ? "fp32" : "bf16";
+  static constexpr std::array<std::string_view, 4> kNames{"fp32", "tf32", "bf16", "fp16"};
+  return kNames[static_cast<size_t>(precision)];
 }
 
 Precision PrecisionNamed(std::string_view name) {
-  if (name == "fp32") return Precision::kFloat32;
-  if (name == "bf16") return Precision::kBFloat16;
-  Fail("[precision] there is no '{}', wants fp32 or bf16", name);
+  for (const Precision precision :
+       {Precision::kFloat32, Precision::kTf32, Precision::kBFloat16, Precision::kFloat16}) {
+    if (Name(precision) == name) return precision;
+  }
+  Fail("[precision] there is no '{}', wants fp32, tf32, bf16 or fp16", name);
+}
+
+DType OperandType(Precision precision) {
+  switch (precision) {
+    case Precision::kBFloat16:
+      return DType::kBFloat16;
+    case Precision::kFloat16:
+      return DType::kFloat16;
+    case Precision::kFloat32:
+    case Precision::kTf32:
+      break;
+  }
+  return DType::kFloat32;
 }
 
 LoweredGraph Lower(const Graph& graph, Precision precision) {

@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "graph/graph.h"
 #include "graph/walk.h"
 
 namespace turbolstm {
@@ -24,12 +25,20 @@ class RowLayout {
   // Rows of step t: [offset(t), offset(t) + count(t)); row b of them is the sequence at place b.
   int64_t offset(int64_t t) const { return offsets_[static_cast<size_t>(t)]; }
   int64_t count(int64_t t) const { return offset(t + 1) - offset(t); }
+  // The row of a Step or Batch value that holds the sequence at a place.
+  int64_t row(Domain domain, int64_t t, int64_t place) const {
+    return domain == Domain::kStep ? offset(t) + place : place;
+  }
   int64_t length(int64_t place) const { return lengths_[static_cast<size_t>(place)]; }
   // The caller's number of the sequence at a place.
   int64_t sequence(int64_t place) const { return sequences_[static_cast<size_t>(place)]; }
   // Whether rows lie exactly as the caller's [T, B].
   bool dense() const { return dense_; }
   bool has_resets() const { return !resets_.empty(); }
+
+  bool is_reset(int64_t t, int64_t place) const {
+    return has_resets() && resets_[static_cast<size_t>(t * batch_ + place)] != 0;
+  }
 
   Walk WalkOf(int64_t place, Direction direction) const;
 

@@ -119,10 +119,10 @@ class Assigner {
   DType TypeOf(NodeId id, bool local) const {
     const Node& node = graph_.node(id);
     if (node.type == ValueType::kIndex) return DType::kInt32;
-    const bool narrow = precision_ == Precision::kBFloat16 && node.domain == Domain::kStep &&
+    const bool narrow = node.domain == Domain::kStep &&
                         role(id) != Role::kSource && !local && !uses_.IsOutput(id) &&
                         node.features[0] > 1 && !IsCarried(id) && !IsCompared(id);
-    return narrow ? DType::kBFloat16 : DType::kFloat32;
+    return narrow ? OperandType(precision_) : DType::kFloat32;
   }
 
   void Place(NodeId id) {

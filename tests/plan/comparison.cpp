@@ -34,7 +34,7 @@ std::vector<ExecutableOptions> VerifiedPlans() {
   };
 }
 
-void RunOn(Executable* executable, const Bindings& bindings) {
+void RunOn(Execution* executable, const Bindings& bindings) {
   const std::vector<int32_t> lengths(bindings.lengths.begin(), bindings.lengths.end());
   executable->SetShape(bindings.steps, bindings.batch, lengths, bindings.resets);
   std::list<std::vector<float>> narrow;
@@ -46,7 +46,7 @@ void RunOn(Executable* executable, const Bindings& bindings) {
   executable->Run({bindings.training, bindings.seed, bindings.training_step});
 }
 
-Outputs RunAndRead(Executable* executable, const Bindings& bindings) {
+Outputs RunAndRead(Execution* executable, const Bindings& bindings) {
   RunOn(executable, bindings);
   Outputs outputs;
   for (const NamedView& output : executable->lowered().outputs) {

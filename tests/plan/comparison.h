@@ -23,10 +23,10 @@ using Outputs = std::map<std::string, std::vector<float>>;
 Outputs Execute(const Graph& graph, const Bindings& bindings, const ExecutableOptions& options);
 
 // Binds everything and runs once.
-void RunOn(Executable* executable, const Bindings& bindings);
+void RunOn(Execution* executable, const Bindings& bindings);
 
 // The same, and every output.
-Outputs RunAndRead(Executable* executable, const Bindings& bindings);
+Outputs RunAndRead(Execution* executable, const Bindings& bindings);
 
 // What differs beyond the tolerance, relative to the largest magnitude of what is wanted (at least
 // 1); empty when nothing does.

@@ -1,0 +1,131 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "backend/cuda/runtime_cuda.h"
+#include "execution/device_memory_cuda.h"
+#include "execution/operators_cuda.h"
+#include "ops/matmul/gemm_cuda.h"
+#include "ops/pointwise/kernel_cuda.h"
+#include "plan/lowered.h"
+
+namespace turbolstm::cuda {
+
+// A shape as the device sees it: every step has `batch` rows.
+struct DeviceShape {
+  int64_t steps = 0;
+  int64_t batch = 0;
+  bool ragged = false;  // some sequences may be shorter
+  bool resets = false;
+
+  auto operator<=>(const DeviceShape&) const = default;
+};
+
+// Puts the stages of a graph on a stream: products through cuBLASLt, programs as fused kernels, the
+// rest as kernels of their own. Nothing depends on lengths, resets or seeds but what kernels read
+// from device memory, so what is enqueued can be recorded once for a shape.
+class StageEnqueuer {
+ public:
+  // Compiles what the graph needs for the current device. Both must outlive the enqueuer.
+  StageEnqueuer(const LoweredGraph& graph, const DeviceMemory& memory);
+
+  // Device memory that operators write before they read: made once for a shape. True if it moved.
+  bool Resize(const DeviceShape& shape);
+  int64_t bytes() const;
+
+  // Enqueues all groups. row_counts: fp32 [2], rows of Step and of Batch values.
+  void Enqueue(const OperatorContext& context, const float* row_counts);
+
+ private:
+  // Rows of a product's operand.
+  struct Rows {
+    const std::byte* data = nullptr;  // null: zeros
+    int64_t stride = 0;               // elements
+    DType dtype = DType::kFloat32;
+  };
+
+  const Buffer& buffer(const View& view) const {
+    return graph_.buffers[static_cast<size_t>(view.buffer)];
+  }
+  int64_t ElementSize(const View& view) const {
+    return static_cast<int64_t>(SizeOf(buffer(view).dtype));
+  }
+  int64_t rows() const { return shape_.steps * shape_.batch; }
+  cudaStream_t stream() const { return context_.stream; }
+
+  // --- Where rows lie.
+
+  void FindZeroPadded();
+  std::byte* Address(const View& view, int64_t row) const;
+  int64_t StepRow(const View& view, int64_t time) const;
+  RowOperand OperandOf(const Operand& operand) const;
+  RowOperand OperandAt(const Operand& operand, int64_t time) const;
+  RowOutput OutputOf(const View& view) const;
+  RowOutput OutputAt(const View& view, int64_t time) const;
+  // Whether the rows that an operand reads at any step lie one after the other.
+  bool LiesEvenly(const Operand& operand) const;
+  bool MustGather(const Stage& stage, size_t i, bool one_step) const;
+  // The step that a delayed operand reads; outside 0..steps: its initial value.
+  static int64_t SourceStep(const Operand& operand, int64_t time) {
+    return operand.direction == Direction::kForward ? time - operand.delay : time + operand.delay;
+  }
+  View InitRow(const Operand& operand, int64_t time) const;
+  Rows RowsAt(const Operand& operand, int64_t time);
+  Rows Gathered(const Operand& operand, const RowRange& range, size_t slot);
+
+  // --- Groups and stages.
+
+  void EnqueueGroup(const Group& group, const std::vector<PointwiseKernel>& kernels);
+  void EnqueueLoop(const Group& group, const std::vector<PointwiseKernel>& kernels);
+  void EnqueueTimeLoop(const Group& group, const PointwiseKernel& kernel);
+  void EnqueueRows(const Stage& stage, const PointwiseKernel& kernel, const RowRange& range,
+                   bool one_step);
+  void EnqueueProgram(const Stage& stage, const PointwiseKernel& kernel, const RowRange& range,
+                      bool one_step);
+  void EnqueueProduct(const Stage& stage, const RowRange& range, bool one_step);
+  void Multiply(const Stage& stage, const Rows& x, int64_t count, const View& y, std::byte* to);
+  void RunWithBias(Gemm gemm);
+  void EnqueueStatic(const Stage& stage, const PointwiseKernel& kernel);
+  void EnqueueStaticNode(const Stage& stage);
+  void EnqueueStaticProduct(const Stage& stage);
+  void EnqueueReduction(const Stage& stage);
+  void EnqueueOuter(const Stage& stage);
+  // The sum over the rows that a and b share where b is read with a delay.
+  void EnqueueShiftedOuter(const Stage& stage);
+  void SumOuterProducts(const Stage& stage, const Rows& a, const Rows& b, int64_t count,
+                        bool accumulate);
+  void EnqueueWhole(const Stage& stage);
+  OperatorCall CallOf(const Stage& stage) const;
+  void ZeroOutput(const Stage& stage) const;
+
+  // --- Weights.
+
+  void PlaceNarrowStatics();
+  const void* WeightFor(int32_t weight);
+  const void* NarrowStatic(const View& view);
+  static bool RunsInOneKernel(const LoweredGraph& graph, const Group& group);
+  bool CanShift(const Stage& stage) const;
+
+  const LoweredGraph& graph_;
+  const DeviceMemory& memory_;
+  DType narrow_;  // what products multiply
+  GemmRunner gemm_;
+  std::vector<std::vector<PointwiseKernel>> kernels_;  // by group and stage
+  std::vector<bool> one_kernel_;                       // loops that a single kernel walks through
+  std::vector<bool> zero_padded_;                      // buffers whose padded rows are zero
+  DeviceShape shape_;
+  OperatorContext context_;
+  const float* row_counts_ = nullptr;
+  DeviceBuffer narrow_statics_;
+  std::vector<std::pair<View, int64_t>> narrow_places_;  // offsets of narrow Static values
+  std::vector<bool> narrow_made_;                        // in this enqueueing
+  DeviceBuffer gathered_[2];
+  DeviceBuffer zeros_;
+  DeviceBuffer scratch_;
+};
+
+}  // namespace turbolstm::cuda

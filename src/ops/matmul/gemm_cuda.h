@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <memory>
+
+#include "base/dtype.h"
+
+namespace turbolstm::cuda {
+
+// A row-major matrix [rows, columns] in device memory, or `batches` of them.
+struct DeviceMatrix {
+  const void* data = nullptr;
+  int64_t stride = 0;        // elements from row to row
+  int64_t batch_stride = 0;  // elements from matrix to matrix
+  DType dtype = DType::kFloat32;
+  bool transposed = false;  // multiplied as its transpose
+};
+
+// What fp32 operands are multiplied in; sums are fp32 always.
+enum class Fp32Product : uint8_t {
+  kIeee,  // fp32
+  kTf32,  // operands rounded to 10 bits
+};
+
+struct Gemm {
+  int64_t m = 0, n = 0, k = 0;
+  int64_t batches = 1;
+  DeviceMatrix a;               // [m, k], or [k, m] transposed
+  DeviceMatrix b;               // [k, n], or [n, k] transposed; the type of a
+  const void* bias = nullptr;   // [n], of c's type; one batch only
+  bool accumulate = false;      // added to what c holds
+  void* c = nullptr;            // [m, n]
+  int64_t c_stride = 0;
+  int64_t c_batch_stride = 0;
+  DType c_dtype = DType::kFloat32;
+  Fp32Product fp32 = Fp32Product::kIeee;
+};
+
+// Dense products through cuBLASLt. One algorithm for each kind of product, chosen when it is first
+// seen, so that the same call gives the same bits. The library is opened at run time.
+class GemmRunner {
+ public:
+  // Error when cuBLASLt does not open. The workspace serves one stream.
+  GemmRunner();
+  ~GemmRunner();
+  GemmRunner(GemmRunner&&) noexcept;
+  GemmRunner& operator=(GemmRunner&&) noexcept;
+
+  // Enqueues c = a b (+ bias) (+ c). Empty results enqueue nothing; k = 0 gives zeros.
+  void Run(const Gemm& gemm, cudaStream_t stream);
+  // Bytes of device memory that products work in.
+  int64_t workspace_bytes() const;
+
+ private:
+  class Library;
+  std::unique_ptr<Library> library_;
+};
+
+}  // namespace turbolstm::cuda

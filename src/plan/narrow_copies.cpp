@@ -1,0 +1,190 @@
+#include "plan/narrow_copies.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "plan/fusion.h"
+
+namespace turbolstm {
+namespace {
+
+bool Contains(const View& outer, const View& inner) {
+  return outer.buffer == inner.buffer && outer.column <= inner.column &&
+         inner.column + inner.width <= outer.column + outer.width;
+}
+
+bool Overlaps(const View& a, const View& b) {
+  return a.buffer == b.buffer && a.column < b.column + b.width && b.column < a.column + a.width;
+}
+
+// Where the last stage that writes to some columns stands.
+struct Writer {
+  int64_t group = -1;  // -1: an input
+  size_t stage = 0;
+};
+
+class NarrowCopies {
+ public:
+  explicit NarrowCopies(LoweredGraph* graph)
+      : graph_(*graph), narrow_(OperandType(graph->precision)) {}
+
+  void Run() {
+    if (narrow_ == DType::kFloat32) return;
+    Collect();
+    for (auto& [view, copy] : copies_) MakeCopy(view, &copy);
+    Redirect();
+    InsertGroups();
+  }
+
+ private:
+  using Key = std::tuple<int32_t, int64_t, int64_t>;  // buffer, column, width
+
+  static Key KeyOf(const View& view) { return {view.buffer, view.column, view.width}; }
+  static View ViewOf(const Key& key) {
+    return {std::get<0>(key), std::get<1>(key), std::get<2>(key)};
+  }
+
+  const Buffer& buffer(const View& view) const {
+    return graph_.buffers[static_cast<size_t>(view.buffer)];
+  }
+
+  static bool IsProduct(const Stage& stage) {
+    return stage.domain != Domain::kStatic &&
+           (stage.kind == Stage::Kind::kMatMul || stage.op == Op::kOuter);
+  }
+
+  template <typename Visit>
+  void ForEachProductOperand(Visit visit) {
+    for (Group& group : graph_.groups) {
+      for (Stage& stage : group.stages) {
+        if (!IsProduct(stage)) continue;
+        for (Operand& operand : stage.inputs) visit(&operand);
+      }
+    }
+  }
+
+  void Note(const View& view) {
+    if (view.buffer < 0 || buffer(view).dtype == narrow_) return;
+    copies_.try_emplace(KeyOf(view), View{});
+  }
+
+  // The rows of initial values are read at several columns: all of the buffer is copied.
+  View WholeOf(const View& view) const { return {view.buffer, 0, buffer(view).width}; }
+
+  void Collect() {
+    ForEachProductOperand([&](Operand* operand) {
+      Note(operand->view);
+      if (operand->init.buffer >= 0) Note(WholeOf(operand->init));
+    });
+  }
+
+  void MakeCopy(const Key& key, View* copy) {
+    const View view = ViewOf(key);
+    Buffer made = buffer(view);
+    made.name += " narrow";
+    made.width = view.width;
+    made.dtype = narrow_;
+    made.source = BufferSource::kComputed;
+    *copy = {static_cast<int32_t>(graph_.buffers.size()), 0, view.width};
+    graph_.buffers.push_back(std::move(made));
+    if (!MirrorPrograms(view, *copy)) CopyBehindWriter(view, *copy);
+  }
+
+  // Whether programs alone write the view, each a part of it; they then write the copy too.
+  bool MirrorPrograms(const View& view, const View& copy) {
+    int64_t mirrored = 0;
+    if (buffer(view).source != BufferSource::kComputed) return false;
+    for (const Group& group : graph_.groups) {
+      for (const Stage& stage : group.stages) {
+        for (const View& output : stage.outputs) {
+          if (!Overlaps(output, view)) continue;
+          if (stage.kind != Stage::Kind::kPointwise || !Contains(view, output)) return false;
+          mirrored += output.width;
+        }
+      }
+    }
+    // Columns written twice, as by what lies in place of its operand, hold two values in turn.
+    if (mirrored != view.width) return false;
+    for (Group& group : graph_.groups) {
+      for (Stage& stage : group.stages) {
+        const size_t outputs = stage.outputs.size();
+        for (size_t i = 0; i < outputs; ++i) {
+          const View output = stage.outputs[i];
+          if (!Overlaps(output, view)) continue;
+          stage.program.outputs.push_back(stage.program.outputs[i]);
+          stage.outputs.push_back({copy.buffer, output.column - view.column, output.width});
+          stage.kernel.reset();
+        }
+      }
+    }
+    return true;
+  }
+
+  Writer LastWriter(const View& view) const {
+    Writer last;
+    for (size_t g = 0; g < graph_.groups.size(); ++g) {
+      const std::vector<Stage>& stages = graph_.groups[g].stages;
+      for (size_t s = 0; s < stages.size(); ++s) {
+        const bool writes = std::any_of(stages[s].outputs.begin(), stages[s].outputs.end(),
+                                        [&](const View& output) { return Overlaps(output, view); });
+        if (writes) last = {static_cast<int64_t>(g), s};
+      }
+    }
+    return last;
+  }
+
+  void CopyBehindWriter(const View& view, const View& copy) {
+    Operand from;
+    from.view = view;
+    const Domain domain = buffer(view).domain;
+    Stage stage = CopyStage(from, copy, domain);
+    stage.name = buffer(copy).name;
+    const Writer writer = LastWriter(view);
+    if (writer.group >= 0 && graph_.groups[static_cast<size_t>(writer.group)].is_loop()) {
+      std::vector<Stage>& stages = graph_.groups[static_cast<size_t>(writer.group)].stages;
+      stages.insert(stages.begin() + static_cast<std::ptrdiff_t>(writer.stage) + 1,
+                    std::move(stage));
+      return;
+    }
+    Group group;
+    group.name = stage.name;
+    group.kind = domain == Domain::kStatic ? RegionKind::kHoisted : RegionKind::kTimeParallel;
+    group.domain = domain;
+    group.stages.push_back(std::move(stage));
+    new_groups_.emplace(writer.group, std::move(group));
+  }
+
+  void Redirect() {
+    ForEachProductOperand([&](Operand* operand) {
+      const auto copy = copies_.find(KeyOf(operand->view));
+      if (operand->view.buffer >= 0 && copy != copies_.end()) operand->view = copy->second;
+      if (operand->init.buffer < 0) return;
+      const auto init = copies_.find(KeyOf(WholeOf(operand->init)));
+      if (init != copies_.end()) operand->init.buffer = init->second.buffer;
+    });
+  }
+
+  void InsertGroups() {
+    std::vector<Group> groups;
+    for (int64_t g = -1; g < static_cast<int64_t>(graph_.groups.size()); ++g) {
+      if (g >= 0) groups.push_back(std::move(graph_.groups[static_cast<size_t>(g)]));
+      const auto [begin, end] = new_groups_.equal_range(g);
+      for (auto it = begin; it != end; ++it) groups.push_back(std::move(it->second));
+    }
+    graph_.groups = std::move(groups);
+  }
+
+  LoweredGraph& graph_;
+  DType narrow_;
+  std::map<Key, View> copies_;
+  std::multimap<int64_t, Group> new_groups_;  // by the group that they stand behind
+};
+
+}  // namespace
+
+void AddNarrowCopies(LoweredGraph* graph) {
+  NarrowCopies(graph).Run();
+}
+
+}  // namespace turbolstm
