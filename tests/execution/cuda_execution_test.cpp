@@ -1,0 +1,144 @@
+// Graphs on an NVIDIA GPU agree with the float64 interpreter, in every precision.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+
+#include "execution/make_execution.h"
+#include "graph/passes/lower_transforms.h"
+#include "graph/text.h"
+#include "plan/comparison.h"
+#include "plan/recurrent_graphs.h"
+#include "testing/random_bindings.h"
+#include "testing/random_graph.h"
+#include "turbolstm/device.h"
+
+namespace turbolstm {
+namespace {
+
+// Why no GPU answers; empty when one does.
+std::string Absence() {
+  for (const BackendInfo& backend : ListBackends()) {
+    if (backend.kind == DeviceKind::kCuda) return backend.absence;
+  }
+  return "no CUDA backend";
+}
+
+#define SKIP_WITHOUT_GPU() \
+  if (const std::string absence = Absence(); !absence.empty()) GTEST_SKIP() << absence
+
+// Against the float64 interpreter, relative to the largest magnitude of an output (at least 1).
+double ToleranceOf(Precision precision) {
+  switch (precision) {
+    case Precision::kFloat32:
+      return kFloat32Tolerance;
+    case Precision::kTf32:
+    case Precision::kFloat16:
+      return 4e-3;
+    case Precision::kBFloat16:
+      break;
+  }
+  return kBFloat16Tolerance;
+}
+
+Outputs ExecuteOnGpu(const Graph& graph, const Bindings& bindings, Precision precision) {
+  const std::unique_ptr<Execution> execution =
+      MakeCudaExecution(graph, {.index = 0, .precision = precision});
+  const Outputs first = RunAndRead(execution.get(), bindings);
+  EXPECT_EQ(RunAndRead(execution.get(), bindings), first) << "the same run twice";
+  return first;
+}
+
+class RandomGraphsOnGpu : public ::testing::TestWithParam<int> {};
+
+TEST_P(RandomGraphsOnGpu, AgreeWithTheInterpreter) {
+  SKIP_WITHOUT_GPU();
+  const auto seed = static_cast<uint64_t>(GetParam());
+  RandomGraphOptions options;
+  options.transforms = seed % 2 == 1;
+  options.delay_any = seed % 5 == 4;
+  const Graph drawn = RandomGraph(seed, options);
+  Graph graph = drawn;
+  LowerTransforms(&graph);
+  if (seed % 3 > 0) graph = WithGradients(graph);
+  const Bindings bindings = RandomBindings(graph, seed, RandomBindingsOptionsFor(seed));
+  const Outputs outputs = ExecuteOnGpu(graph, bindings, Precision::kFloat32);
+  EXPECT_EQ(Differences(graph, bindings, outputs, kFloat32Tolerance), "") << "seed " << seed << "\n"
+                                                                          << PrintGraph(drawn);
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomGraphsOnGpu, ::testing::Range(0, 200));
+
+struct CellCase {
+  std::string cell;
+  Precision precision;
+};
+
+class CellsOnGpu : public ::testing::TestWithParam<CellCase> {
+ protected:
+  void Check(const RecurrentOptions& options, const RandomBindingsOptions& how, uint64_t seed) {
+    const Graph graph = WithGradients(RecurrentGraph(options));
+    const Bindings bindings = RandomBindings(graph, seed, how);
+    const Precision precision = GetParam().precision;
+    EXPECT_EQ(Differences(graph, bindings, ExecuteOnGpu(graph, bindings, precision),
+                          ToleranceOf(precision)),
+              "")
+        << GetParam().cell << " " << Name(precision) << ", " << how.steps << " steps of "
+        << how.batch;
+  }
+};
+
+TEST_P(CellsOnGpu, AgreeWithTheInterpreter) {
+  SKIP_WITHOUT_GPU();
+  Check(SmallOptions(GetParam().cell), {.steps = 7, .batch = 5, .ragged = false}, 1);
+}
+
+TEST_P(CellsOnGpu, AgreeInBothDirectionsWithLengthsAndResets) {
+  SKIP_WITHOUT_GPU();
+  RecurrentOptions options = SmallOptions(GetParam().cell);
+  options.layers = 2;
+  options.bidirectional = true;
+  Check(options, {.steps = 9, .batch = 6, .ragged = true}, 2);
+  Check(options, {.steps = 9, .batch = 6, .ragged = true, .resets = 0.2}, 3);
+}
+
+TEST_P(CellsOnGpu, AgreeWithMasks) {
+  SKIP_WITHOUT_GPU();
+  RecurrentOptions options = SmallOptions(GetParam().cell);
+  options.layers = 2;
+  options.dropout = 0.3;
+  options.zoneout = 0.2;
+  options.recurrent_dropout = 0.2;
+  Check(options, {.steps = 6, .batch = 4, .ragged = true, .training = true}, 4);
+}
+
+TEST_P(CellsOnGpu, AgreeOnEdges) {
+  SKIP_WITHOUT_GPU();
+  for (const int64_t steps : {0, 1, 2}) {
+    for (const int64_t batch : {0, 1, 17}) {
+      Check(SmallOptions(GetParam().cell), {.steps = steps, .batch = batch, .ragged = true}, 5);
+    }
+  }
+}
+
+std::vector<CellCase> AllCases() {
+  std::vector<CellCase> cases;
+  for (const std::string& cell : CellNames()) {
+    for (const Precision precision : {Precision::kFloat32, Precision::kTf32, Precision::kBFloat16,
+                                      Precision::kFloat16}) {
+      cases.push_back({cell, precision});
+    }
+  }
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(Cells, CellsOnGpu, ::testing::ValuesIn(AllCases()),
+                         [](const auto& param) {
+                           return param.param.cell + "_" +
+                                  std::string(Name(param.param.precision));
+                         });
+
+}  // namespace
+}  // namespace turbolstm
