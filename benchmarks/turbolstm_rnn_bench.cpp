@@ -1,104 +1,55 @@
-// Our recurrent layers at the shapes of shapes.json: forward for inference, and a training step
-// (forward, backward to every weight and the input). Weights count as changed before every
-// training step, as an optimiser changes them: packing them anew is part of the time.
+// Our recurrent layers at the shapes of shapes.json or shapes_gpu.json: forward for inference, and a
+// training step (forward, backward to every weight and the input). Weights count as changed before
+// every training step, as an optimiser changes them: packing them anew is part of the time.
 
-#include <algorithm>
-#include <map>
-#include <string>
-#include <vector>
+#include <cstdlib>
+#include <iostream>
 
 #include "base/error.h"
-#include "base/philox.h"
-#include "graph/autodiff.h"
 #include "harness/measure.h"
 #include "harness/report.h"
 #include "kernels/cell_kernels.h"
-#include "nn/recurrent.h"
 #include "plan/executable.h"
+#include "turbolstm_rnn.h"
 
 namespace turbolstm::bench {
 namespace {
-
-Graph BuildGraph(const Case& c, bool training) {
-  Model model;
-  const Value x = model.builder().Input("x", Domain::kStep, {c.I});
-  RecurrentOptions options;
-  options.cell = c.cell;
-  options.size.input = c.I;
-  options.size.hidden = c.H;
-  options.layers = c.L;
-  options.bidirectional = c.bidirectional;
-  const Value y = Recurrent(model, "rnn", x, options).output;
-  model.graph().AddOutput("y", y.id());
-  if (!training) return model.graph();
-  const Value dy = model.builder().Input("dy", Domain::kStep, {c.H * c.directions()});
-  std::vector<NodeId> wrt = {x.id()};
-  for (const ParameterSpec& spec : model.parameters()) {
-    wrt.push_back(model.graph().Find(spec.name));
-  }
-  const std::vector<NodeId> gradients = Gradients(&model.graph(), {{y.id(), dy.id()}}, wrt);
-  for (size_t i = 0; i < wrt.size(); ++i) {
-    const std::string name = model.graph().node(wrt[i]).name;
-    model.graph().AddOutput("gradient." + name, gradients[i]);
-  }
-  return model.graph();
-}
-
-class Network {
- public:
-  Network(const Case& c, const std::string& precision, bool training, int threads)
-      : executable_(BuildGraph(c, training),
-                    {.precision = PrecisionNamed(precision), .streams = threads}),
-        training_(training) {
-    const std::vector<int64_t> wide = c.Lengths();
-    const std::vector<int32_t> lengths(wide.begin(), wide.end());
-    if (c.uniform_lengths) {
-      executable_.SetShape(c.T, c.B, lengths);
-    } else {
-      executable_.SetShape(c.T, c.B);
-    }
-    uint32_t site = 0;
-    for (const NamedView& input : executable_.lowered().inputs) {
-      int64_t elements = input.view.width;
-      if (input.domain == Domain::kStep) elements *= c.T * c.B;
-      const float scale = input.domain == Domain::kStatic ? 0.1f : 1.0f;
-      std::vector<float>& values = values_[input.name];
-      values.reserve(static_cast<size_t>(elements));
-      const RandomSite random{.seed = 1, .site = site++};
-      for (int64_t i = 0; i < elements; ++i) {
-        values.push_back(scale * (2 * random.Uniform(static_cast<uint64_t>(i)) - 1));
-      }
-      executable_.Bind(input.name, values);
-    }
-  }
-
-  void Step() {
-    if (training_) executable_.ParametersChanged();
-    executable_.Run({.training = training_});
-  }
-
- private:
-  std::map<std::string, std::vector<float>> values_;
-  Executable executable_;
-  bool training_;
-};
 
 // Loads code before anything counts.
 void WarmUp(int threads) {
   for (const char* cell : {"lstm", "gru"}) {
     const Case tiny{.name = "tiny", .cell = cell, .T = 2, .B = 2, .I = 8, .H = 8};
-    Network(tiny, "fp32", true, threads).Step();
+    Executable executable(BuildGraph(tiny, true), {.streams = threads});
+    const BoundValues values(tiny, &executable);
+    executable.Run({.training = true});
   }
 }
 
-void MeasureCase(Run run, const Options& options, Report* report) {
+void MeasureOnCpu(Run run, const Options& options, Report* report) {
   run.variant = run.what->uniform_lengths ? "packed" : "";
   const bool training = run.pass == "train";
   const PeakMemory memory;
-  Network network(*run.what, run.precision, training, options.threads);
-  for (int i = 0; i < 3; ++i) network.Step();
+  Executable executable(BuildGraph(*run.what, training),
+                        {.precision = PrecisionNamed(run.precision), .streams = options.threads});
+  const BoundValues values(*run.what, &executable);
+  const auto step = [&] {
+    if (training) executable.ParametersChanged();
+    executable.Run({.training = training});
+  };
+  for (int i = 0; i < 3; ++i) step();
   const double peak = training ? memory.Mebibytes() : 0;
-  report->Add(run, Measure([&] { network.Step(); }, options.min_seconds), peak);
+  report->Add(run, Measure(step, options.min_seconds), peak);
+}
+
+void Main(const Options& options) {
+  Report report("TurboLSTM", TL_VERSION, options.threads);
+  if (options.peak) return report.Write(options.json);
+  const bool gpu = options.device == "cuda";
+  gpu ? DescribeGpu(&report) : WarmUp(options.threads);
+  MeasureEach(options, &report, [&](const Run& run) {
+    if (gpu) return MeasureOnDevice(run, &report);
+    MeasureOnCpu(run, options, &report);
+  });
 }
 
 }  // namespace
@@ -106,14 +57,14 @@ void MeasureCase(Run run, const Options& options, Report* report) {
 
 int main(int argc, char** argv) {
   using namespace turbolstm::bench;
-  const Options options = ParseOptions(argc, argv, "TurboLSTM's recurrent layers");
+  const Offer offer{{"fp32", "tf32", "bf16", "fp16"}, {"cpu", "cuda"}};
+  const Options options = ParseOptions(argc, argv, "TurboLSTM's recurrent layers", offer);
   turbolstm::RegisterCellKernels();
-  Report report("TurboLSTM", TL_VERSION, options.threads);
-  if (options.peak) {
-    report.Write(options.json);
-  } else {
-    WarmUp(options.threads);
-    MeasureEach(options, &report, [&](const Run& run) { MeasureCase(run, options, &report); });
+  try {
+    Main(options);
+  } catch (const turbolstm::Error& error) {
+    std::cerr << error.what() << '\n';
+    return EXIT_FAILURE;
   }
-  return 0;
+  return EXIT_SUCCESS;
 }

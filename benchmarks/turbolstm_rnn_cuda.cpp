@@ -1,0 +1,35 @@
+// Our recurrent layers on an NVIDIA GPU. Inputs lie on the device before the clock starts; weights
+// are converted and everything else is done within it.
+
+#include "execution/executable_cuda.h"
+#include "harness/gpu_measure.h"
+#include "turbolstm_rnn.h"
+
+namespace turbolstm::bench {
+namespace {
+
+constexpr int kRuns = 21;
+
+}  // namespace
+
+void DescribeGpu(Report* report) {
+  report->Describe("device", GpuName());
+  report->Describe("cuda", GpuRuntime());
+}
+
+void MeasureOnDevice(const Run& run, Report* report) {
+  const bool training = run.pass == "train";
+  cuda::CudaExecutable executable(BuildGraph(*run.what, training),
+                                  {.index = 0, .precision = PrecisionNamed(run.precision)});
+  const BoundValues values(*run.what, &executable);
+  Run named = run;
+  named.variant = run.what->uniform_lengths ? "masked" : "";
+  const auto step = [&] { executable.Run({.training = training}); };
+  const std::vector<Timing> times =
+      MeasureOnGpu(executable.stream().get(), kRuns, {step}, [] {});
+  executable.Synchronize();
+  report->Add(named, times.back(), static_cast<double>(executable.memory_bytes()) / (1 << 20),
+              {{"nodes", executable.recorded_nodes()}});
+}
+
+}  // namespace turbolstm::bench
