@@ -1,6 +1,6 @@
-// Our recurrent layers at the shapes of shapes.json or shapes_gpu.json: forward for inference, and a
-// training step (forward, backward to every weight and the input). Weights count as changed before
-// every training step, as an optimiser changes them: packing them anew is part of the time.
+// Our recurrent layers at the shapes of shapes.json or shapes_gpu.json: forward for inference, and
+// a training step (forward, backward to every weight and the input). Weights count as changed
+// before every training step, as an optimiser changes them: packing them anew is part of the time.
 
 #include <cstdlib>
 #include <iostream>

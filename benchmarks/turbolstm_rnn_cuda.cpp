@@ -25,8 +25,7 @@ void MeasureOnDevice(const Run& run, Report* report) {
   Run named = run;
   named.variant = run.what->uniform_lengths ? "masked" : "";
   const auto step = [&] { executable.Run({.training = training}); };
-  const std::vector<Timing> times =
-      MeasureOnGpu(executable.stream().get(), kRuns, {step}, [] {});
+  const std::vector<Timing> times = MeasureOnGpu(executable.stream().get(), kRuns, {step}, [] {});
   executable.Synchronize();
   report->Add(named, times.back(), static_cast<double>(executable.memory_bytes()) / (1 << 20),
               {{"nodes", executable.recorded_nodes()}});

@@ -5,8 +5,12 @@
 
 namespace turbolstm::bench {
 
-void DescribeGpu(Report*) { Fail("[cuda] this program was built without CUDA"); }
+void DescribeGpu(Report*) {
+  Fail("[cuda] this program was built without CUDA");
+}
 
-void MeasureOnDevice(const Run&, Report*) { Fail("[cuda] this program was built without CUDA"); }
+void MeasureOnDevice(const Run&, Report*) {
+  Fail("[cuda] this program was built without CUDA");
+}
 
 }  // namespace turbolstm::bench

@@ -5,11 +5,8 @@
 
 #include "backend/cuda/check_cuda.h"
 #include "base/error.h"
-#include "graph/passes/lower_transforms.h"
-#include "graph/passes/passes.h"
-#include "plan/lowering.h"
+#include "execution/device_lowering.h"
 #include "plan/named_views.h"
-#include "plan/narrow_copies.h"
 
 namespace turbolstm {
 
@@ -23,13 +20,10 @@ namespace {
 // Ragged batches whose longest sequences differ by less share a recorded graph.
 constexpr int64_t kStepsBucket = 8;
 
-LoweredGraph LowerFor(Graph graph, const DeviceOptions& options) {
-  UseDevice(options.index);
-  LowerTransforms(&graph);
-  RunPasses(&graph, StandardPasses());
-  LoweredGraph lowered = Lower(graph, options.precision);
-  AddNarrowCopies(&lowered);
-  return lowered;
+// What compiles and allocates for a device does so for the current one.
+LoweredGraph LowerOn(int device, Graph graph, Precision precision) {
+  UseDevice(device);
+  return LowerForDevice(std::move(graph), precision);
 }
 
 int64_t RoundedUp(int64_t value, int64_t multiple) {
@@ -45,7 +39,7 @@ DeviceShape ShapeOf(const RowLayout& layout, bool resets) {
 }  // namespace
 
 CudaExecutable::CudaExecutable(Graph graph, const DeviceOptions& options)
-    : lowered_(LowerFor(std::move(graph), options)),
+    : lowered_(LowerOn(options.index, std::move(graph), options.precision)),
       memory_(lowered_),
       enqueuer_(lowered_, memory_),
       state_(sizeof(DeviceState), "the state of a run") {
@@ -154,8 +148,7 @@ void CudaExecutable::UploadAll(const RunOptions& options) {
   auto* const state_on_host = reinterpret_cast<RunState*>(Staged(int64_t{sizeof(RunState)}));
   *state_on_host = {{options.seed, options.training_step, options.training ? 1 : 0},
                     {static_cast<float>(layout_.rows()), static_cast<float>(layout_.batch())}};
-  Send(state_.data(), reinterpret_cast<const std::byte*>(state_on_host),
-       int64_t{sizeof(RunState)});
+  Send(state_.data(), reinterpret_cast<const std::byte*>(state_on_host), int64_t{sizeof(RunState)});
   if (sequences_changed_) UploadSequences();
   for (const NamedView& input : lowered_.inputs) {
     Bound& bound = bound_.find(input.name)->second;
@@ -210,8 +203,7 @@ OperatorContext CudaExecutable::Context() const {
   context.sequences.lengths = shape_.ragged ? lengths : nullptr;
   context.sequences.numbers = lengths + shape_.batch;
   if (shape_.resets) {
-    context.sequences.resets =
-        reinterpret_cast<const unsigned char*>(lengths + 2 * shape_.batch);
+    context.sequences.resets = reinterpret_cast<const unsigned char*>(lengths + 2 * shape_.batch);
   }
   context.run = &state()->run.numbers;
   context.fault = &state()->fault;
@@ -316,8 +308,7 @@ std::span<const float> CudaExecutable::Output(std::string_view name) {
   const bool packed = output.domain != Domain::kStatic && shape_.ragged;
   if (packed) rows.resize(static_cast<size_t>(bytes) / sizeof(float));
   TL_CUDA_CHECK(cudaMemcpyAsync(packed ? rows.data() : values.data(), AddressOf(output),
-                                static_cast<size_t>(bytes), cudaMemcpyDeviceToHost,
-                                stream_.get()));
+                                static_cast<size_t>(bytes), cudaMemcpyDeviceToHost, stream_.get()));
   stream_.Synchronize();
   if (packed) {
     ForEachValidRow(layout_, output.domain, [&](int64_t t, int64_t place, int64_t theirs) {

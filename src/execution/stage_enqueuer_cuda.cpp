@@ -4,6 +4,7 @@
 
 #include "backend/cuda/check_cuda.h"
 #include "base/error.h"
+#include "execution/typed_programs_cuda.h"
 #include "plan/partition.h"
 
 namespace turbolstm::cuda {
@@ -36,22 +37,10 @@ signed char Code(DType dtype) {
 
 StageEnqueuer::StageEnqueuer(const LoweredGraph& graph, const DeviceMemory& memory)
     : graph_(graph), memory_(memory), narrow_(OperandType(graph.precision)) {
-  std::vector<TypedProgram> programs;
-  for (const Group& group : graph_.groups) {
-    one_kernel_.push_back(RunsInOneKernel(graph_, group));
-    for (const Stage& stage : group.stages) {
-      if (stage.kind != Stage::Kind::kPointwise) continue;
-      TypedProgram typed{stage.program, {}, {}, one_kernel_.back()};
-      for (const Operand& operand : stage.inputs) {
-        typed.inputs.push_back(buffer(operand.view).dtype);
-      }
-      for (const View& output : stage.outputs) typed.outputs.push_back(buffer(output).dtype);
-      programs.push_back(std::move(typed));
-    }
-  }
-  auto compiled = CompilePointwise(programs);
+  const std::vector<PointwiseKernel> compiled = CompilePointwise(TypedProgramsOf(graph_));
   auto next = compiled.begin();
   for (const Group& group : graph_.groups) {
+    one_kernel_.push_back(RunsInOneKernel(graph_, group));
     kernels_.emplace_back(group.stages.size());
     for (size_t i = 0; i < group.stages.size(); ++i) {
       if (group.stages[i].kind == Stage::Kind::kPointwise) kernels_.back()[i] = *next++;
@@ -59,23 +48,6 @@ StageEnqueuer::StageEnqueuer(const LoweredGraph& graph, const DeviceMemory& memo
   }
   FindZeroPadded();
   PlaceNarrowStatics();
-}
-
-// A loop of one program whose elements read, of what the loop writes, only themselves.
-bool StageEnqueuer::RunsInOneKernel(const LoweredGraph& graph, const Group& group) {
-  if (!group.is_loop() || group.stages.size() != 1) return false;
-  const Stage& stage = group.stages[0];
-  if (stage.kind != Stage::Kind::kPointwise) return false;
-  for (const View& output : stage.outputs) {
-    if (graph.buffers[static_cast<size_t>(output.buffer)].domain != Domain::kStep) return false;
-  }
-  return std::all_of(stage.inputs.begin(), stage.inputs.end(), [&](const Operand& operand) {
-    return std::all_of(stage.outputs.begin(), stage.outputs.end(), [&](const View& output) {
-      return output.buffer != operand.view.buffer || output == operand.view ||
-             output.column + output.width <= operand.view.column ||
-             operand.view.column + operand.view.width <= output.column;
-    });
-  });
 }
 
 // Programs and operators write zeros to padded rows, and a product without a bias of such rows of
@@ -340,8 +312,7 @@ void StageEnqueuer::Enqueue(const OperatorContext& context, const float* row_cou
   }
 }
 
-void StageEnqueuer::EnqueueGroup(const Group& group,
-                                 const std::vector<PointwiseKernel>& kernels) {
+void StageEnqueuer::EnqueueGroup(const Group& group, const std::vector<PointwiseKernel>& kernels) {
   const RowRange all{0, shape_.steps, shape_.ragged};
   switch (KindOfWork(group)) {
     case WorkKind::kLoop:
@@ -558,8 +529,8 @@ void StageEnqueuer::EnqueueStaticNode(const Stage& stage) {
 
 void StageEnqueuer::ZeroOutput(const Stage& stage) const {
   const View& y = stage.outputs[0];
-  TL_CUDA_CHECK(cudaMemsetAsync(Address(y, 0), 0, static_cast<size_t>(y.width) * sizeof(float),
-                                stream()));
+  TL_CUDA_CHECK(
+      cudaMemsetAsync(Address(y, 0), 0, static_cast<size_t>(y.width) * sizeof(float), stream()));
 }
 
 void StageEnqueuer::EnqueueReduction(const Stage& stage) {
@@ -587,9 +558,8 @@ void StageEnqueuer::EnqueueOuter(const Stage& stage) {
   if (stage.domain == Domain::kStep && rows() == 0) return ZeroOutput(stage);
   if (stage.domain == Domain::kBatch && shape_.batch == 0) return ZeroOutput(stage);
   if (CanShift(stage)) return EnqueueShiftedOuter(stage);
-  const RowRange range = stage.domain == Domain::kStep
-                             ? RowRange{0, shape_.steps, shape_.ragged}
-                             : RowRange{};
+  const RowRange range =
+      stage.domain == Domain::kStep ? RowRange{0, shape_.steps, shape_.ragged} : RowRange{};
   const int64_t count = stage.domain == Domain::kStep    ? rows()
                         : stage.domain == Domain::kBatch ? shape_.batch
                                                          : 1;

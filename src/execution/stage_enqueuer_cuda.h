@@ -107,7 +107,6 @@ class StageEnqueuer {
   void PlaceNarrowStatics();
   const void* WeightFor(int32_t weight);
   const void* NarrowStatic(const View& view);
-  static bool RunsInOneKernel(const LoweredGraph& graph, const Group& group);
   bool CanShift(const Stage& stage) const;
 
   const LoweredGraph& graph_;

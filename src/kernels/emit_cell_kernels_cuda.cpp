@@ -8,27 +8,25 @@
 
 #include "base/error.h"
 #include "cells/cell.h"
+#include "execution/device_lowering.h"
 #include "execution/typed_programs_cuda.h"
-#include "graph/passes/lower_transforms.h"
-#include "graph/passes/passes.h"
 #include "kernels/cell_graphs.h"
 #include "ops/pointwise/emitter_cuda.h"
-#include "plan/lowering.h"
 
 namespace turbolstm::cuda {
 namespace {
 
-constexpr Precision kPrecisions[] = {Precision::kFloat32};
+// tf32 has the programs of fp32.
+constexpr Precision kPrecisions[] = {Precision::kFloat32, Precision::kBFloat16,
+                                     Precision::kFloat16};
 
 std::vector<NamedTypedProgram> AllPrograms() {
   std::set<std::string> known;
   std::vector<NamedTypedProgram> programs;
   for (const Cell& cell : AllCells()) {
-    for (Graph& graph : CellGraphs(cell)) {
-      LowerTransforms(&graph);
-      RunPasses(&graph, StandardPasses());
+    for (const Graph& graph : CellGraphs(cell)) {
       for (const Precision precision : kPrecisions) {
-        for (const TypedProgram& typed : TypedProgramsOf(Lower(graph, precision))) {
+        for (const TypedProgram& typed : TypedProgramsOf(LowerForDevice(graph, precision))) {
           if (!known.insert(KernelKey(typed)).second) continue;
           programs.push_back({fmt::format("{}_{}", cell.name, programs.size()), typed});
         }

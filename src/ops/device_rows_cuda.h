@@ -26,8 +26,8 @@ enum class RowKind : signed char {
 struct RowOperand {
   const char* data = nullptr;  // first element of row 0; null: zeros
   long long row_bytes = 0;
-  long long period = 1;         // kStep: how many steps are held
-  const char* init = nullptr;   // history row 0 of sequence 0; null: zeros
+  long long period = 1;           // kStep: how many steps are held
+  const char* init = nullptr;     // history row 0 of sequence 0; null: zeros
   long long init_row_bytes = 0;   // from sequence to sequence; 0: the same for all
   long long init_step_bytes = 0;  // from history row to history row
   int delay = 0;

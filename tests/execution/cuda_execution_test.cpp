@@ -30,7 +30,10 @@ std::string Absence() {
   if (const std::string absence = Absence(); !absence.empty()) GTEST_SKIP() << absence
 
 // Against the float64 interpreter, relative to the largest magnitude of an output (at least 1).
-double ToleranceOf(Precision precision) {
+// Layer normalisation divides by the spread of few elements, so that what is rounded before it
+// shows more behind it.
+double ToleranceOf(Precision precision, const std::string& cell = "") {
+  if (cell == "layer_norm_lstm") return 5 * ToleranceOf(precision);
   switch (precision) {
     case Precision::kFloat32:
       return kFloat32Tolerance;
@@ -76,6 +79,13 @@ struct CellCase {
   Precision precision;
 };
 
+std::string NameOf(const CellCase& c) {
+  return c.cell + "_" + std::string(Name(c.precision));
+}
+void PrintTo(const CellCase& c, std::ostream* out) {
+  *out << NameOf(c);
+}
+
 class CellsOnGpu : public ::testing::TestWithParam<CellCase> {
  protected:
   void Check(const RecurrentOptions& options, const RandomBindingsOptions& how, uint64_t seed) {
@@ -83,7 +93,7 @@ class CellsOnGpu : public ::testing::TestWithParam<CellCase> {
     const Bindings bindings = RandomBindings(graph, seed, how);
     const Precision precision = GetParam().precision;
     EXPECT_EQ(Differences(graph, bindings, ExecuteOnGpu(graph, bindings, precision),
-                          ToleranceOf(precision)),
+                          ToleranceOf(precision, GetParam().cell)),
               "")
         << GetParam().cell << " " << Name(precision) << ", " << how.steps << " steps of "
         << how.batch;
@@ -126,8 +136,8 @@ TEST_P(CellsOnGpu, AgreeOnEdges) {
 std::vector<CellCase> AllCases() {
   std::vector<CellCase> cases;
   for (const std::string& cell : CellNames()) {
-    for (const Precision precision : {Precision::kFloat32, Precision::kTf32, Precision::kBFloat16,
-                                      Precision::kFloat16}) {
+    for (const Precision precision :
+         {Precision::kFloat32, Precision::kTf32, Precision::kBFloat16, Precision::kFloat16}) {
       cases.push_back({cell, precision});
     }
   }
@@ -135,10 +145,7 @@ std::vector<CellCase> AllCases() {
 }
 
 INSTANTIATE_TEST_SUITE_P(Cells, CellsOnGpu, ::testing::ValuesIn(AllCases()),
-                         [](const auto& param) {
-                           return param.param.cell + "_" +
-                                  std::string(Name(param.param.precision));
-                         });
+                         [](const auto& param) { return NameOf(param.param); });
 
 }  // namespace
 }  // namespace turbolstm

@@ -9,8 +9,8 @@ namespace turbolstm::cuda {
 
 }  // namespace turbolstm::cuda
 
-#define TL_CUDA_CHECK(expression)                                                             \
-  do {                                                                                        \
-    const cudaError_t tl_error = (expression);                                                \
-    if (tl_error != cudaSuccess) ::turbolstm::cuda::FailCuda(#expression, tl_error);          \
+#define TL_CUDA_CHECK(expression)                                                    \
+  do {                                                                               \
+    const cudaError_t tl_error = (expression);                                       \
+    if (tl_error != cudaSuccess) ::turbolstm::cuda::FailCuda(#expression, tl_error); \
   } while (false)

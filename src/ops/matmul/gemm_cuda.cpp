@@ -106,9 +106,9 @@ class GemmRunner::Library {
   void Run(const Gemm& gemm, cudaStream_t stream) {
     const Plan& plan = PlanFor(gemm);
     if (gemm.bias) {
-      Check(set_(plan.description, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &gemm.bias,
-                 sizeof(gemm.bias)),
-            "cublasLtMatmulDescSetAttribute(bias)");
+      Check(
+          set_(plan.description, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &gemm.bias, sizeof(gemm.bias)),
+          "cublasLtMatmulDescSetAttribute(bias)");
     }
     const float one = 1;
     const float beta = gemm.accumulate ? 1 : 0;
@@ -172,8 +172,8 @@ class GemmRunner::Library {
 
   void Describe(const Gemm& gemm, Plan* plan) const {
     const bool tf32 = gemm.a.dtype == DType::kFloat32 && gemm.fp32 == Fp32Product::kTf32;
-    Check(describe_(&plan->description,
-                    tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F),
+    Check(describe_(&plan->description, tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
+                    CUDA_R_32F),
           "cublasLtMatmulDescCreate");
     Set(*plan, CUBLASLT_MATMUL_DESC_TRANSA, gemm.b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
     Set(*plan, CUBLASLT_MATMUL_DESC_TRANSB, gemm.a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
@@ -183,8 +183,8 @@ class GemmRunner::Library {
     }
     plan->a = LayOut(gemm.a, gemm.m, gemm.k, gemm.batches);
     plan->b = LayOut(gemm.b, gemm.k, gemm.n, gemm.batches);
-    plan->c = LayOut(gemm.c_dtype, gemm.m, gemm.n, gemm.c_stride, gemm.batches,
-                     gemm.c_batch_stride);
+    plan->c =
+        LayOut(gemm.c_dtype, gemm.m, gemm.n, gemm.c_stride, gemm.batches, gemm.c_batch_stride);
   }
 
   void ChooseAlgorithm(const Gemm& gemm, Plan* plan) const {

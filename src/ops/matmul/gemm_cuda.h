@@ -27,11 +27,11 @@ enum class Fp32Product : uint8_t {
 struct Gemm {
   int64_t m = 0, n = 0, k = 0;
   int64_t batches = 1;
-  DeviceMatrix a;               // [m, k], or [k, m] transposed
-  DeviceMatrix b;               // [k, n], or [n, k] transposed; the type of a
-  const void* bias = nullptr;   // [n], of c's type; one batch only
-  bool accumulate = false;      // added to what c holds
-  void* c = nullptr;            // [m, n]
+  DeviceMatrix a;              // [m, k], or [k, m] transposed
+  DeviceMatrix b;              // [k, n], or [n, k] transposed; the type of a
+  const void* bias = nullptr;  // [n], of c's type; one batch only
+  bool accumulate = false;     // added to what c holds
+  void* c = nullptr;           // [m, n]
   int64_t c_stride = 0;
   int64_t c_batch_stride = 0;
   DType c_dtype = DType::kFloat32;

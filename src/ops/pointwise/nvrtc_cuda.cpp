@@ -1,10 +1,10 @@
 #include "ops/pointwise/nvrtc_cuda.h"
 
-#include <dlfcn.h>
 #include <nvrtc.h>
 
 #include <memory>
 
+#include "backend/cuda/shared_library_cuda.h"
 #include "base/error.h"
 
 namespace turbolstm::cuda {
@@ -25,51 +25,19 @@ struct Nvrtc::Functions {
   }
 };
 
-namespace {
-
-// The names under which the library is looked for, one after the other.
-std::vector<std::string> Candidates() {
-  std::vector<std::string> candidates;
-  for (const char* name : {"libnvrtc.so.13", "libnvrtc.so.12"}) {
-    candidates.push_back(name);
-    candidates.push_back(std::string(TL_CUDA_LIBRARY_FOLDER) + "/" + name);
-  }
-  candidates.push_back("libnvrtc.so");
-  return candidates;
-}
-
-// Never closed: kernels may be compiled until the end.
-void* OpenLibrary() {
-  for (const std::string& candidate : Candidates()) {
-    if (void* library = dlopen(candidate.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
-  }
-  Fail(
-      "[nvrtc] no CUDA run-time compiler, which a program that was not compiled ahead of time "
-      "needs: "
-      "looked for {} (LD_LIBRARY_PATH counts)",
-      fmt::join(Candidates(), ", "));
-}
-
-template <typename Function>
-void Load(void* library, const char* name, Function* function) {
-  *function = reinterpret_cast<Function>(dlsym(library, name));
-  TL_CHECK(*function, "[nvrtc] the library lacks {}", name);
-}
-
-}  // namespace
-
 Nvrtc::Nvrtc() {
-  void* library = OpenLibrary();
+  // Never closed: kernels may be compiled until the end.
+  static const SharedLibrary library({"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"});
   static Functions functions;
-  Load(library, "nvrtcGetErrorString", &functions.error_string);
-  Load(library, "nvrtcVersion", &functions.version);
-  Load(library, "nvrtcCreateProgram", &functions.create);
-  Load(library, "nvrtcDestroyProgram", &functions.destroy);
-  Load(library, "nvrtcCompileProgram", &functions.compile);
-  Load(library, "nvrtcGetProgramLogSize", &functions.log_size);
-  Load(library, "nvrtcGetProgramLog", &functions.log);
-  Load(library, "nvrtcGetCUBINSize", &functions.cubin_size);
-  Load(library, "nvrtcGetCUBIN", &functions.cubin);
+  library.Load(functions.error_string, "nvrtcGetErrorString");
+  library.Load(functions.version, "nvrtcVersion");
+  library.Load(functions.create, "nvrtcCreateProgram");
+  library.Load(functions.destroy, "nvrtcDestroyProgram");
+  library.Load(functions.compile, "nvrtcCompileProgram");
+  library.Load(functions.log_size, "nvrtcGetProgramLogSize");
+  library.Load(functions.log, "nvrtcGetProgramLog");
+  library.Load(functions.cubin_size, "nvrtcGetCUBINSize");
+  library.Load(functions.cubin, "nvrtcGetCUBIN");
   functions_ = &functions;
 }
 

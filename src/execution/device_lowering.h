@@ -1,0 +1,12 @@
+#pragma once
+
+#include "graph/graph.h"
+#include "plan/lowered.h"
+
+namespace turbolstm {
+
+// The graph made ready for a device whose products want both operands in one type: transforms
+// expanded, standard passes, groups and buffers, 16-bit copies.
+LoweredGraph LowerForDevice(Graph graph, Precision precision);
+
+}  // namespace turbolstm
