@@ -28,7 +28,7 @@ ExecutableOptions Resolved(ExecutableOptions options) {
     options.streams = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   }
   TL_CHECK(options.precision == Precision::kFloat32 || options.precision == Precision::kBFloat16,
-           "[plan] got the precision {}, the CPU has fp32 and bf16", Name(options.precision));
+           "[plan] got the precision {}, wants fp32 or bf16", Name(options.precision));
   TL_CHECK(options.streams >= 1, "[plan] got {} streams, wants at least 1", options.streams);
   return options;
 }
