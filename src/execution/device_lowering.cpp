@@ -10,7 +10,7 @@ namespace turbolstm {
 LoweredGraph LowerForDevice(Graph graph, Precision precision) {
   LowerTransforms(&graph);
   RunPasses(&graph, StandardPasses());
-  LoweredGraph lowered = Lower(graph, precision);
+  LoweredGraph lowered = Lower(graph, precision, Reuse::kNone);
   AddNarrowCopies(&lowered);
   return lowered;
 }

@@ -43,12 +43,12 @@ void CheckRunnable(const Graph& graph) {
 
 class Lowering {
  public:
-  Lowering(const Graph& graph, Precision precision)
+  Lowering(const Graph& graph, Precision precision, Reuse reuse)
       : graph_(graph),
         analysis_(Analyse(graph)),
         uses_(graph),
         grouping_(GroupNodesOf(graph, analysis_, uses_)),
-        storage_(AssignStorage(graph, uses_, grouping_, precision)) {
+        storage_(AssignStorage(graph, uses_, grouping_, precision, reuse)) {
     result_.precision = precision;
   }
 
@@ -252,12 +252,12 @@ DType OperandType(Precision precision) {
   return DType::kFloat32;
 }
 
-LoweredGraph Lower(const Graph& graph, Precision precision) {
+LoweredGraph Lower(const Graph& graph, Precision precision, Reuse reuse) {
   CheckRunnable(graph);
   Graph sorted = graph;
   RemoveDeadNodes(&sorted);
   RecomputeCheapValues(&sorted);
-  return Lowering(sorted, precision).Run();
+  return Lowering(sorted, precision, reuse).Run();
 }
 
 }  // namespace turbolstm

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "plan/lowered.h"
+#include "plan/storage.h"
 
 namespace turbolstm {
 
@@ -9,6 +10,7 @@ namespace turbolstm {
 // and concatenations become views, results overwrite operands that nobody else needs.
 // Error, naming the node: a batch or step value that has not one feature axis, an output that holds
 // indices, a matrix or table that is read with a delay, a mask or lengths without rows.
-LoweredGraph Lower(const Graph& graph, Precision precision);
+// reuse: see storage.h.
+LoweredGraph Lower(const Graph& graph, Precision precision, Reuse reuse = Reuse::kDeadBuffers);
 
 }  // namespace turbolstm

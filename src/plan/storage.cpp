@@ -13,8 +13,9 @@ constexpr size_t at(NodeId id) {
 
 class Assigner {
  public:
-  Assigner(const Graph& graph, const Uses& uses, const Grouping& grouping, Precision precision)
-      : graph_(graph), uses_(uses), grouping_(grouping), precision_(precision) {
+  Assigner(const Graph& graph, const Uses& uses, const Grouping& grouping, Precision precision,
+           Reuse reuse)
+      : graph_(graph), uses_(uses), grouping_(grouping), precision_(precision), reuse_(reuse) {
     storage_.view_of.resize(at(graph.size()));
     owner_.assign(at(graph.size()), kNoNode);
   }
@@ -37,7 +38,9 @@ class Assigner {
     for (NodeId id = 0; id < graph_.size(); ++id) {
       if (role(id) == Role::kConcat) ReuseForConcat(id);
     }
-    ReuseDeadBuffers(graph_, uses_, grouping_, &storage_);
+    if (reuse_ == Reuse::kDeadBuffers) {
+      ReuseDeadBuffers(graph_, uses_, grouping_, &storage_);
+    }
     DropUnusedBuffers();
     return std::move(storage_);
   }
@@ -119,9 +122,9 @@ class Assigner {
   DType TypeOf(NodeId id, bool local) const {
     const Node& node = graph_.node(id);
     if (node.type == ValueType::kIndex) return DType::kInt32;
-    const bool narrow = node.domain == Domain::kStep &&
-                        role(id) != Role::kSource && !local && !uses_.IsOutput(id) &&
-                        node.features[0] > 1 && !IsCarried(id) && !IsCompared(id);
+    const bool narrow = node.domain == Domain::kStep && role(id) != Role::kSource && !local &&
+                        !uses_.IsOutput(id) && node.features[0] > 1 && !IsCarried(id) &&
+                        !IsCompared(id);
     return narrow ? OperandType(precision_) : DType::kFloat32;
   }
 
@@ -432,6 +435,7 @@ class Assigner {
   const Uses& uses_;
   const Grouping& grouping_;
   Precision precision_;
+  Reuse reuse_;
   Storage storage_;
   std::vector<NodeId> owner_;  // the concatenation that a part lies in
 };
@@ -439,8 +443,8 @@ class Assigner {
 }  // namespace
 
 Storage AssignStorage(const Graph& graph, const Uses& uses, const Grouping& grouping,
-                      Precision precision) {
-  return Assigner(graph, uses, grouping, precision).Run();
+                      Precision precision, Reuse reuse) {
+  return Assigner(graph, uses, grouping, precision, reuse).Run();
 }
 
 }  // namespace turbolstm

@@ -18,7 +18,11 @@ struct Storage {
   std::map<NodeId, std::vector<View>> mirrors;
 };
 
+// Whether values lie in buffers of others that nobody reads any more. Where groups run one after
+// the other, memory is rather shared by buffers as a whole.
+enum class Reuse : uint8_t { kDeadBuffers, kNone };
+
 Storage AssignStorage(const Graph& graph, const Uses& uses, const Grouping& grouping,
-                      Precision precision);
+                      Precision precision, Reuse reuse);
 
 }  // namespace turbolstm
