@@ -1,7 +1,6 @@
 #include "execution/executable_cuda.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "backend/cuda/check_cuda.h"
 #include "base/error.h"
@@ -181,13 +180,13 @@ void CudaExecutable::UploadInput(const NamedView& input, const std::byte* from) 
   const int64_t bytes = UploadBytes(input);
   std::byte* const staged = Staged(bytes);
   if (input.domain == Domain::kStatic || !shape_.ragged) {
-    if (bytes > 0) std::memcpy(staged, from, static_cast<size_t>(bytes));
+    std::copy_n(from, bytes, staged);
   } else {
     const size_t row = static_cast<size_t>(input.view.width) * sizeof(float);
-    std::memset(staged, 0, static_cast<size_t>(bytes));
+    std::fill_n(staged, bytes, std::byte{0});
     ForEachValidRow(layout_, input.domain, [&](int64_t t, int64_t place, int64_t theirs) {
-      std::memcpy(staged + static_cast<size_t>(t * shape_.batch + place) * row,
-                  from + static_cast<size_t>(theirs) * row, row);
+      std::copy_n(from + static_cast<size_t>(theirs) * row, row,
+                  staged + static_cast<size_t>(t * shape_.batch + place) * row);
     });
   }
   Send(AddressOf(input), staged, bytes);
