@@ -13,7 +13,8 @@ struct GeneralHead {
   Sequences sequences;
   RowRange range;
   long long n = 0;
-  long long reverse = 0;  // time loops: from the last step to the first
+  int reverse = 0;  // time loops: from the last step to the first
+  int lean = 0;     // time loops: see TimeLoopArgs
 };
 
 template <int kInputs, int kOutputs>
@@ -21,6 +22,16 @@ struct GeneralArgs {
   GeneralHead head;
   RowOperand in[kInputs == 0 ? 1 : kInputs];
   RowOutput out[kOutputs];
+};
+
+// Arguments of loops over time. Where `lean` is set, every operand is read without a delay, or it
+// is what output number `carried` was one step before; -1: the former.
+template <int kInputs, int kOutputs>
+struct TimeLoopArgs {
+  GeneralHead head;
+  RowOperand in[kInputs == 0 ? 1 : kInputs];
+  RowOutput out[kOutputs];
+  int carried[kInputs == 0 ? 1 : kInputs];
 };
 
 // Arguments of kernels whose rows lie at fixed distances: the row of sequence b in step s of the
@@ -54,6 +65,13 @@ struct PlainArgs {
 constexpr int kBlockThreads = 128;
 
 #ifdef __CUDACC__
+
+// Until all that the launch depends on has ended, and is seen. Comes before anything is read.
+__device__ __forceinline__ void AwaitPredecessors() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" : : : "memory");
+#endif
+}
 
 // V neighbouring elements.
 template <int V>
@@ -201,30 +219,75 @@ __device__ __forceinline__ const char* OperandRow(const RowOperand& x, const Seq
   return LookedUpRow(x, sequences, t, b);
 }
 
-// Steps between the request of an operand and its use in a loop over time.
+// Steps between the request of an operand and its use in a lean loop over time.
 constexpr int kStepsAhead = 6;
 
-// Asks for what step t of a loop will read, if that can be known.
-template <typename Type>
-__device__ __forceinline__ void Prefetch(const RowOperand& x, const Sequences& sequences,
-                                         long long t, long long b, long long j) {
-  if (x.delay != 0 || !x.data || x.kind != RowKind::kStep || t >= x.period) return;
-  const char* row = x.data + (t * sequences.batch + b) * x.row_bytes;
-  const char* element = row + j * static_cast<long long>(sizeof(typename Type::Bits));
-  asm volatile("prefetch.global.L1 [%0];" : : "l"(element));
-}
-
-// What an output holds after a loop over time wrote it: the next step may read it from here instead
-// of from memory.
-struct Written {
-  const char* row = nullptr;
-  float value = 0.0f;
+// An element that a lean loop over time follows from step to step.
+struct Track {
+  char* element;     // null: zeros
+  long long stride;  // bytes to the next step
+  long long left;    // steps until it is back where its ring begins
+  long long ring;    // steps of the ring
 };
 
 template <typename Type>
-__device__ __forceinline__ Written Write(char* row, long long j, float x) {
-  Store<Type>(row, j, x);
-  return {row, Type::Widen(Type::Narrow(x))};
+__device__ __forceinline__ Track TrackFrom(char* data, RowKind kind, long long row_bytes,
+                                           long long period, const Sequences& sequences,
+                                           long long first, long long way, long long b,
+                                           long long j) {
+  if (!data) return {nullptr, 0, first + sequences.steps + 1, 0};
+  const long long slot = first % period;
+  char* const row = data + RowIndex(kind, period, sequences.batch, first, b) * row_bytes;
+  return {row + j * static_cast<long long>(sizeof(typename Type::Bits)),
+          kind == RowKind::kStep ? way * sequences.batch * row_bytes : 0,
+          way > 0 ? period - slot : slot + 1, period};
+}
+
+template <typename Type>
+__device__ __forceinline__ Track TrackOf(const RowOperand& x, const Sequences& sequences,
+                                         long long first, long long way, long long b, long long j) {
+  return TrackFrom<Type>(const_cast<char*>(x.data), x.kind, x.row_bytes, x.period, sequences, first,
+                         way, b, j);
+}
+template <typename Type>
+__device__ __forceinline__ Track TrackOf(const RowOutput& y, const Sequences& sequences,
+                                         long long first, long long way, long long b, long long j) {
+  return TrackFrom<Type>(y.data, y.kind, y.row_bytes, y.period, sequences, first, way, b, j);
+}
+
+__device__ __forceinline__ void Advance(Track& track) {
+  track.element += track.stride;
+  if (--track.left > 0) return;
+  track.element -= track.ring * track.stride;
+  track.left = track.ring;
+}
+
+// The element of this step; asks for one that a later step will read.
+template <typename Type>
+__device__ __forceinline__ float Follow(const Track& track, bool more) {
+  if (more && track.element && track.left > kStepsAhead) {
+    asm volatile("prefetch.global.L1 [%0];" : : "l"(track.element + kStepsAhead * track.stride));
+  }
+  return LoadOrZero<Type>(track.element, 0);
+}
+
+// What an element is once it has been in memory.
+template <typename Type>
+__device__ __forceinline__ float Rounded(float x) {
+  return Type::Widen(static_cast<typename Type::Bits>(Type::Narrow(x)));
+}
+
+// What a carried operand reads at the first step of a loop, and where its sequence begins.
+template <typename Type>
+__device__ __forceinline__ float FirstCarried(const RowOperand& x, const Sequences& sequences,
+                                              long long first, long long b, long long j) {
+  // Behind the end nothing is read, and the row may be any.
+  if (first >= LengthOf(sequences, b)) return 0.0f;
+  return LoadOrZero<Type>(LookedUpRow(x, sequences, first, b), j);
+}
+template <typename Type>
+__device__ __forceinline__ float InitCarried(const RowOperand& x, long long b, long long j) {
+  return x.adjoint ? 0.0f : LoadOrZero<Type>(InitAddress(x, b, 0), j);
 }
 
 // Steps left of sequence b at step s of the range, itself counted.

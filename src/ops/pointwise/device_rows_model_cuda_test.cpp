@@ -106,7 +106,7 @@ void ModelRun::RunRow(int64_t t, int64_t b) {
   for (size_t i = 0; i < inputs.size(); ++i) {
     const InputKind kind = typed.program.inputs[i];
     const bool one = kind == InputKind::kColumn || kind == InputKind::kScalar;
-    const Found found = Find(inputs[i], t, b);
+    const Found found = IsPadding(t, b) ? Found() : Find(inputs[i], t, b);
     in[i].assign(static_cast<size_t>(one ? 1 : n), 0.0);
     for (size_t j = 0; found.image >= 0 && j < in[i].size(); ++j) {
       in[i][j] = images[static_cast<size_t>(found.image)].At(found.row, static_cast<int64_t>(j));

@@ -207,62 +207,47 @@ class KernelWriter {
     Line("  for (long long s = blockIdx.z; s < args.head.range.steps; s += gridDim.z) {{");
     Line("    const long long t = args.head.range.time_begin + s;");
     WriteElementLoops();
-    for (size_t i = 0; i < Outputs(); ++i) Line("        float y{} = 0.0f;", i);
-    Line("        if (!IsPadding(sequences, args.head.range, t, b)) {{");
-    for (size_t i = 0; i < Inputs(); ++i) {
-      if (!live_[i]) continue;
-      Line("          const float x{} = LoadOrZero<{}>({}, {});", i, InputType(i), RowOf(i),
-           SharedByColumns(i) ? "0" : "j");
-    }
-    Line("          {}_compute({});", name_, ComputeArguments());
-    Line("        }}");
-    for (size_t i = 0; i < Outputs(); ++i) {
-      Line("        Store<{0}>(RowAddress(args.out[{1}], sequences, t, b), j, y{1});",
-           OutputType(i), i);
-    }
+    WriteLookedUpElement("        ");
     Line("      }}");
     Line("    }}");
     Line("  }}");
     Line("}}");
   }
 
+  void WriteLookedUpElement(std::string_view indent) {
+    for (size_t i = 0; i < Outputs(); ++i) Line("{}float y{} = 0.0f;", indent, i);
+    Line("{}if (!IsPadding(sequences, args.head.range, t, b)) {{", indent);
+    for (size_t i = 0; i < Inputs(); ++i) {
+      if (!live_[i]) continue;
+      Line("{}  const float x{} = LoadOrZero<{}>({}, {});", indent, i, InputType(i), RowOf(i),
+           SharedByColumns(i) ? "0" : "j");
+    }
+    Line("{}  {}_compute({});", indent, name_, ComputeArguments());
+    Line("{}}}", indent);
+    for (size_t i = 0; i < Outputs(); ++i) {
+      Line("{0}Store<{1}>(RowAddress(args.out[{2}], sequences, t, b), j, y{2});", indent,
+           OutputType(i), i);
+    }
+  }
+
   // Each thread walks through all steps of an element.
   void WriteTimeLoop() {
-    WriteSignature(KernelVariant::kGeneral, "General");
+    WriteLeanLoop();
+    WriteSignature(KernelVariant::kGeneral, "TimeLoop");
     Line("  const Sequences& sequences = args.head.sequences;");
     Line("  const RowRange& range = args.head.range;");
     Line("  const long long way = args.head.reverse ? -1 : 1;");
     Line("  const long long first = range.time_begin + (way < 0 ? range.steps - 1 : 0);");
     Line("  {{");
     WriteElementLoops();
-    for (size_t i = 0; i < Outputs(); ++i) {
-      if (MayBeRead(i)) Line("        Written written{};", i);
-    }
+    Line("        if (args.head.lean) {{");
+    Line("          {}_lean(args, first, way, b, j);", name_);
+    Line("          continue;");
+    Line("        }}");
     Line("#pragma unroll 1");
     Line("        for (long long s = 0; s < range.steps; ++s) {{");
     Line("          const long long t = first + s * way;");
-    Line("          if (s + kStepsAhead < range.steps) {{");
-    for (size_t i = 0; i < Inputs(); ++i) {
-      if (!live_[i] || SharedByRows(i)) continue;
-      Line("            Prefetch<{}>(args.in[{}], sequences, t + kStepsAhead * way, b, {});",
-           InputType(i), i, SharedByColumns(i) ? "0" : "j");
-    }
-    Line("          }}");
-    for (size_t i = 0; i < Outputs(); ++i) Line("          float y{} = 0.0f;", i);
-    Line("          if (!IsPadding(sequences, range, t, b)) {{");
-    for (size_t i = 0; i < Inputs(); ++i) {
-      if (live_[i]) WriteLoopLoad(i);
-    }
-    Line("            {}_compute({});", name_, ComputeArguments());
-    Line("          }}");
-    for (size_t i = 0; i < Outputs(); ++i) {
-      const std::string row = fmt::format("RowAddress(args.out[{}], sequences, t, b)", i);
-      if (MayBeRead(i)) {
-        Line("          written{1} = Write<{0}>({2}, j, y{1});", OutputType(i), i, row);
-      } else {
-        Line("          Store<{0}>({2}, j, y{1});", OutputType(i), i, row);
-      }
-    }
+    WriteLookedUpElement("          ");
     Line("        }}");
     Line("      }}");
     Line("    }}");
@@ -270,32 +255,108 @@ class KernelWriter {
     Line("}}");
   }
 
-  // An element of the step before need not come from memory.
-  void WriteLoopLoad(size_t i) {
-    if (program_.inputs[i] != InputKind::kElement) {
-      Line("            const float x{} = LoadOrZero<{}>({}, {});", i, InputType(i), RowOf(i),
-           SharedByColumns(i) ? "0" : "j");
-      return;
+  // Loads and addresses of a step do not wait for those of the step before.
+  void WriteLeanLoop() {
+    Line("__device__ __forceinline__ void {}_lean(const {}& args, long long first, long long way,",
+         name_, ArgsType("TimeLoop"));
+    Line("    long long b, long long j) {{");
+    Line("  const Sequences& sequences = args.head.sequences;");
+    Line("  const RowRange& range = args.head.range;");
+    Line("  const long long length = LengthOf(sequences, b);");
+    if (AnyCarried()) {
+      Line("  const long long edge = way > 0 ? 0 : length - 1;");
+      Line("  const unsigned char* resets =");
+      Line("      sequences.resets ? sequences.resets + first * sequences.batch + b : nullptr;");
+      Line("  bool reset_before = false;");
     }
-    Line("            const char* row{} = {};", i, RowOf(i));
-    std::string value;
-    for (size_t k = 0; k < Outputs(); ++k) {
-      if (!ReadsOutput(i, k)) continue;
-      value += fmt::format("row{0} == written{1}.row && row{0} ? written{1}.value : ", i, k);
+    for (size_t i = 0; i < Inputs(); ++i) {
+      if (live_[i]) WriteLeanInput(i);
     }
-    Line("            const float x{0} = {1}LoadOrZero<{2}>(row{0}, j);", i, value, InputType(i));
+    for (size_t i = 0; i < Outputs(); ++i) {
+      Line("  Track out{0} = TrackOf<{1}>(args.out[{0}], sequences, first, way, b, j);", i,
+           OutputType(i));
+    }
+    Line("#pragma unroll 1");
+    Line("  for (long long s = 0; s < range.steps; ++s) {{");
+    Line("    const long long t = first + s * way;");
+    Line("    [[maybe_unused]] const bool more = s + kStepsAhead < range.steps;");
+    if (AnyCarried()) {
+      Line("    const bool reset = resets && *resets;");
+      Line("    if (resets) resets += way * sequences.batch;");
+    }
+    for (size_t i = 0; i < Inputs(); ++i) {
+      if (live_[i] && !SharedByRows(i)) WriteLeanLoad(i);
+    }
+    for (size_t i = 0; i < Outputs(); ++i) Line("    float y{} = 0.0f;", i);
+    Line("    if (!(range.padded && t >= length)) {}_compute({});", name_, ComputeArguments());
+    for (size_t i = 0; i < Outputs(); ++i) {
+      Line("    Store<{0}>(out{1}.element, 0, y{1});", OutputType(i), i);
+      Line("    Advance(out{});", i);
+    }
+    for (size_t i = 0; i < Inputs(); ++i) {
+      if (MayBeCarried(i)) WriteLeanCarry(i);
+    }
+    if (AnyCarried()) Line("    reset_before = reset;");
+    Line("  }}");
+    Line("}}");
   }
 
-  // Whether some input could be what an output was one step before.
-  bool MayBeRead(size_t output) const {
-    for (size_t i = 0; i < Inputs(); ++i) {
-      if (ReadsOutput(i, output)) return true;
+  void WriteLeanInput(size_t i) {
+    const std::string_view column = SharedByColumns(i) ? "0" : "j";
+    if (SharedByRows(i)) {
+      Line("  const float x{0} = LoadOrZero<{1}>(args.in[{0}].data, {2});", i, InputType(i),
+           column);
+      return;
     }
-    return false;
+    Line("  Track in{0} = TrackOf<{1}>(args.in[{0}], sequences, first, way, b, {2});", i,
+         InputType(i), column);
+    if (!MayBeCarried(i)) return;
+    Line("  float next{} = 0.0f, init{} = 0.0f;", i, i);
+    Line("  if (args.carried[{}] >= 0) {{", i);
+    Line("    next{0} = FirstCarried<{1}>(args.in[{0}], sequences, first, b, j);", i, InputType(i));
+    Line("    init{0} = InitCarried<{1}>(args.in[{0}], b, j);", i, InputType(i));
+    Line("  }}");
   }
+
+  void WriteLeanLoad(size_t i) {
+    if (!MayBeCarried(i)) {
+      Line("    const float x{0} = Follow<{1}>(in{0}, more);", i, InputType(i));
+      Line("    Advance(in{});", i);
+      return;
+    }
+    Line("    float x{} = 0.0f;", i);
+    Line("    if (args.carried[{}] >= 0) {{", i);
+    Line("      const bool cut = t == edge || (args.in[{}].adjoint ? reset_before : reset);", i);
+    Line("      x{0} = cut ? init{0} : next{0};", i);
+    Line("    }} else {{");
+    Line("      x{0} = Follow<{1}>(in{0}, more);", i, InputType(i));
+    Line("      Advance(in{});", i);
+    Line("    }}");
+  }
+
+  void WriteLeanCarry(size_t i) {
+    for (size_t k = 0; k < Outputs(); ++k) {
+      if (!ReadsOutput(i, k)) continue;
+      Line("    if (args.carried[{0}] == {1}) next{0} = Rounded<{2}>(y{1});", i, k, InputType(i));
+    }
+  }
+
+  // Whether an input could be what an output was one step before.
   bool ReadsOutput(size_t input, size_t output) const {
     return live_[input] && program_.inputs[input] == InputKind::kElement &&
            typed_.inputs[input] == typed_.outputs[output];
+  }
+  bool AnyCarried() const {
+    for (size_t i = 0; i < Inputs(); ++i) {
+      if (MayBeCarried(i)) return true;
+    }
+    return false;
+  }
+  bool MayBeCarried(size_t input) const {
+    for (size_t k = 0; k < Outputs(); ++k) {
+      if (ReadsOutput(input, k)) return true;
+    }
+    return false;
   }
 
   std::string RowOf(size_t i) const {
@@ -323,6 +384,7 @@ class KernelWriter {
   void WriteSignature(KernelVariant variant, std::string_view args) {
     Line("extern \"C\" __global__ void __launch_bounds__(kBlockThreads)");
     Line("    {}(const __grid_constant__ {} args) {{", KernelName(named_, variant), ArgsType(args));
+    Line("  AwaitPredecessors();");
   }
 
   const NamedTypedProgram& named_;

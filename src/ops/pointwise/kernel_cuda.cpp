@@ -19,19 +19,20 @@ struct PointwiseKernel::Code {
   TypedProgram typed;
   const void* functions[kKernelVariants] = {};
   bool ahead_of_time = false;
+  bool awaits_predecessors = false;  // see AwaitPredecessors
 };
 
 namespace {
 
 using CodePointer = std::shared_ptr<const PointwiseKernel::Code>;
 
-// "sm_90"
-std::string CurrentArchitecture() {
+// 90 for compute capability 9.0
+int CurrentCapability() {
   int device = 0, major = 0, minor = 0;
   TL_CUDA_CHECK(cudaGetDevice(&device));
   TL_CUDA_CHECK(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
   TL_CUDA_CHECK(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device));
-  return fmt::format("sm_{}{}", major, minor);
+  return 10 * major + minor;
 }
 
 // Whether the program's own code has kernels for the current device.
@@ -73,18 +74,18 @@ class Kernels {
 
   std::vector<PointwiseKernel> Compile(std::span<const TypedProgram> programs) {
     const std::lock_guard lock(mutex_);
-    const std::string architecture = CurrentArchitecture();
-    Known& known = known_[architecture];
+    const int capability = CurrentCapability();
+    Known& known = known_[capability];
     std::vector<std::string> keys;
     std::vector<NamedTypedProgram> missing;
     for (const TypedProgram& typed : programs) {
       keys.push_back(KernelKey(typed));
       const auto [place, added] = known.try_emplace(keys.back());
       if (place->second) continue;
-      place->second = FindRegistered(keys.back(), typed);
+      place->second = FindRegistered(keys.back(), typed, capability);
       if (!place->second && added) missing.push_back({fmt::format("k{}", missing.size()), typed});
     }
-    if (!missing.empty()) LoadMissing(missing, architecture, &known);
+    if (!missing.empty()) LoadMissing(missing, capability, &known);
     std::vector<PointwiseKernel> kernels;
     for (const std::string& key : keys) kernels.emplace_back(known.at(key));
     return kernels;
@@ -93,24 +94,28 @@ class Kernels {
  private:
   using Known = std::unordered_map<std::string, CodePointer>;  // by key
 
-  CodePointer FindRegistered(const std::string& key, const TypedProgram& typed) const {
+  CodePointer FindRegistered(const std::string& key, const TypedProgram& typed,
+                             int capability) const {
     const auto found = registered_.find(key);
     if (found == registered_.end() || !RunsHere(found->second)) return nullptr;
-    PointwiseKernel::Code code{.typed = typed, .functions = {}, .ahead_of_time = true};
+    PointwiseKernel::Code code{.typed = typed,
+                               .functions = {},
+                               .ahead_of_time = true,
+                               .awaits_predecessors = capability >= 90};
     std::copy(std::begin(found->second.functions), std::end(found->second.functions),
               std::begin(code.functions));
     return std::make_shared<const PointwiseKernel::Code>(std::move(code));
   }
 
-  static void LoadMissing(const std::vector<NamedTypedProgram>& missing,
-                          const std::string& architecture, Known* known) {
+  static void LoadMissing(const std::vector<NamedTypedProgram>& missing, int capability,
+                          Known* known) {
     try {
-      const auto code = MachineCode(EmitCudaSource(missing), architecture);
+      const auto code = MachineCode(EmitCudaSource(missing), fmt::format("sm_{}", capability));
       cudaLibrary_t library = nullptr;
       TL_CUDA_CHECK(
           cudaLibraryLoadData(&library, code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0));
       for (const NamedTypedProgram& named : missing) {
-        known->at(KernelKey(named.typed)) = FromLibrary(library, named);
+        known->at(KernelKey(named.typed)) = FromLibrary(library, named, capability);
       }
     } catch (...) {
       std::erase_if(*known, [](const auto& entry) { return !entry.second; });
@@ -118,8 +123,12 @@ class Kernels {
     }
   }
 
-  static CodePointer FromLibrary(cudaLibrary_t library, const NamedTypedProgram& named) {
-    PointwiseKernel::Code code{.typed = named.typed, .functions = {}, .ahead_of_time = false};
+  static CodePointer FromLibrary(cudaLibrary_t library, const NamedTypedProgram& named,
+                                 int capability) {
+    PointwiseKernel::Code code{.typed = named.typed,
+                               .functions = {},
+                               .ahead_of_time = false,
+                               .awaits_predecessors = capability >= 90};
     for (int i = 0; i < kKernelVariants; ++i) {
       const std::string name = KernelName(named, static_cast<KernelVariant>(i));
       if (name.empty()) continue;
@@ -132,7 +141,7 @@ class Kernels {
 
   std::mutex mutex_;
   std::unordered_map<std::string_view, CudaKernelRegistration> registered_;
-  std::map<std::string, Known> known_;  // by architecture
+  std::map<int, Known> known_;  // by compute capability
 };
 
 dim3 Dim(const LaunchShape& shape) {
@@ -150,8 +159,17 @@ void PointwiseKernel::Launch(const PointwiseRun& run, cudaStream_t stream) const
   if (run.n <= 0 || run.range.steps <= 0 || run.sequences.batch <= 0) return;
   LaunchPlan plan = PlanLaunch(code_->typed, run);
   void* arguments[] = {plan.arguments.data()};
-  TL_CUDA_CHECK(cudaLaunchKernel(code_->functions[static_cast<int>(plan.variant)], Dim(plan.grid),
-                                 Dim(plan.block), arguments, 0, stream));
+  cudaLaunchAttribute attribute = {};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = Dim(plan.grid);
+  config.blockDim = Dim(plan.block);
+  config.stream = stream;
+  config.attrs = &attribute;
+  config.numAttrs = run.follows_kernel && code_->awaits_predecessors ? 1 : 0;
+  TL_CUDA_CHECK(
+      cudaLaunchKernelExC(&config, code_->functions[static_cast<int>(plan.variant)], arguments));
 }
 
 bool PointwiseKernel::AheadOfTime() const {

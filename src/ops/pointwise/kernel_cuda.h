@@ -33,6 +33,9 @@ struct PointwiseRun {
   long long n = 0;       // elements of a row of every output
   std::span<const RowOperand> inputs = {};
   std::span<const RowOutput> outputs = {};
+  // Lets the kernel be set up while the one before it on the stream still ends, where the device
+  // can do that. What was enqueued last must be a kernel.
+  bool follows_kernel = false;
 };
 
 class PointwiseKernel {

@@ -336,12 +336,13 @@ TEST_F(KernelCudaTest, TimeLoopReadsWhatItWrote) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
     const TypedProgram typed{Recurrence(), {dtype, dtype}, {dtype}, true};
     const PointwiseKernel kernel = CompileOne(typed);
-    for (uint64_t draw = 0; draw < 24; ++draw) {
+    for (uint64_t draw = 0; draw < 64; ++draw) {
       Drawer drawer(draw);
       const bool adjoint = draw % 2 == 1;
       const bool reverse = draw % 4 >= 2;
       ModelRun run{.typed = typed, .steps = 19, .batch = 13, .n = 37};
       run.range = {0, run.steps, true};
+      if (draw % 5 == 4) run.range = {4, 11, true};
       for (int64_t b = 0; b < run.batch; ++b) run.lengths.push_back(static_cast<int>(19 - b));
       if (draw % 8 < 4) run.lengths.clear();
       if (draw % 3 == 0) {
@@ -350,7 +351,7 @@ TEST_F(KernelCudaTest, TimeLoopReadsWhatItWrote) {
         }
       }
       // A ring that just holds what is read.
-      const int delay = drawer.Int(1, 3);
+      const int delay = drawer.Of({1, 1, 2, 3});
       const int64_t period = drawer.Coin() ? run.steps : delay + 1;
       const int x = drawer.Image(&run, dtype, run.steps * run.batch, run.n);
       const int h = drawer.Image(&run, dtype, period * run.batch, run.n);
@@ -522,6 +523,45 @@ TEST_F(KernelCudaTest, AheadOfTimeKernelsGiveTheSameBits) {
       ExpectLikeModel(run, a, samples[2 * i + 1].tolerances, fmt::format("program {}", i));
       for (size_t k = 0; k < a.size(); ++k) EXPECT_TRUE(a[k].bytes() == b[k].bytes()) << i;
     }
+  }
+}
+
+// Kernels that begin before the one before them has ended see all that it wrote.
+TEST_F(KernelCudaTest, KernelsFollowKernels) {
+  const PointwiseProgram add{{InputKind::kElement}, {1}, {{PointwiseOp::kAdd, 0, 1}}, {2}};
+  const PointwiseKernel kernel = CompileOne({add, {DType::kFloat32}, {DType::kFloat32}});
+  constexpr int64_t kRows = 64, kWidth = 1024, kLaunches = 300;
+  const std::vector<float> zeros(kRows * kWidth, 0.0f);
+  const DeviceBuffer x = Upload(zeros.data(), zeros.size() * sizeof(float));
+  const RowOperand in{
+      .data = reinterpret_cast<char*>(x.data()), .row_bytes = kWidth * 4, .kind = RowKind::kStep};
+  // In turns shifted by a column, so that every element comes from another thread.
+  const DeviceBuffer y = Upload(zeros.data(), zeros.size() * sizeof(float));
+  PointwiseRun run{.sequences = {.steps = 1, .batch = kRows}, .n = kWidth - 1};
+  const Stream stream;
+  TL_CUDA_CHECK(cudaDeviceSynchronize());
+  const auto launch = [&] {
+    for (int64_t i = 0; i < kLaunches; ++i) {
+      const DeviceBuffer& from = i % 2 ? y : x;
+      const DeviceBuffer& to = i % 2 ? x : y;
+      RowOperand source = in;
+      source.data = reinterpret_cast<char*>(from.data()) + (i % 2 ? 4 : 0);
+      const RowOutput out{.data = reinterpret_cast<char*>(to.data()) + (i % 2 ? 0 : 4),
+                          .row_bytes = kWidth * 4};
+      run.inputs = std::span(&source, 1);
+      run.outputs = std::span(&out, 1);
+      run.follows_kernel = i > 0;
+      kernel.Launch(run, stream.get());
+    }
+  };
+  const RecordedGraph graph = RecordedGraph::Record(stream, launch);
+  graph.Launch(stream);
+  stream.Synchronize();
+  std::vector<float> got(zeros.size());
+  TL_CUDA_CHECK(cudaMemcpy(got.data(), x.data(), got.size() * 4, cudaMemcpyDeviceToHost));
+  for (int64_t r = 0; r < kRows; ++r) {
+    ASSERT_EQ(got[static_cast<size_t>(r * kWidth)], kLaunches) << r;
+    ASSERT_EQ(got[static_cast<size_t>(r * kWidth + kWidth - 2)], kLaunches) << r;
   }
 }
 

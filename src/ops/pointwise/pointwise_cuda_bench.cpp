@@ -46,6 +46,7 @@ class Rows {
     run_.n = n;
     run_.inputs = inputs_;
     run_.outputs = outputs_;
+    run_.follows_kernel = true;
   }
 
   PointwiseRun& run() { return run_; }
