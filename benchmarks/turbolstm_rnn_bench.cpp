@@ -60,6 +60,7 @@ int main(int argc, char** argv) {
   const Offer offer{{"fp32", "tf32", "bf16", "fp16"}, {"cpu", "cuda"}};
   const Options options = ParseOptions(argc, argv, "TurboLSTM's recurrent layers", offer);
   turbolstm::RegisterCellKernels();
+  turbolstm::RegisterDeviceCellKernels();
   try {
     Main(options);
   } catch (const turbolstm::Error& error) {

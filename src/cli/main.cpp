@@ -56,6 +56,7 @@ int Run(int argc, char** argv) {
   try {
     ApplyCpuTargetFromEnvironment();
     RegisterCellKernels();
+    RegisterDeviceCellKernels();
     app.parse(argc, argv);
     return kDone;
   } catch (const CLI::ParseError& error) {

@@ -12,4 +12,8 @@ namespace turbolstm {
 // each other.
 std::vector<Graph> CellGraphs(const Cell& cell);
 
+// Likewise of classifiers with layers of the cell, with every pooling; with the gradients of all
+// parameters or without.
+std::vector<Graph> ClassifierGraphs(const Cell& cell);
+
 }  // namespace turbolstm
