@@ -1,6 +1,7 @@
 // Our recurrent layers at the shapes of shapes.json or shapes_gpu.json: forward for inference, and
-// a training step (forward, backward to every weight and the input). Weights count as changed
-// before every training step, as an optimiser changes them: packing them anew is part of the time.
+// a training step (forward, backward to every weight and the input); and the training steps of the
+// whole models that shapes_gpu.json lists. Weights count as changed before every training step, as
+// an optimiser changes them: packing them anew is part of the time.
 
 #include <cstdlib>
 #include <iostream>
@@ -10,6 +11,7 @@
 #include "harness/report.h"
 #include "kernels/cell_kernels.h"
 #include "plan/executable.h"
+#include "turbolstm_model.h"
 #include "turbolstm_rnn.h"
 
 namespace turbolstm::bench {
@@ -25,7 +27,8 @@ void WarmUp(int threads) {
   }
 }
 
-void MeasureOnCpu(Run run, const Options& options, Report* report) {
+void MeasureOnCpu(const Run& asked, const Options& options, Report* report) {
+  Run run = asked;
   run.variant = run.what->uniform_lengths ? "packed" : "";
   const bool training = run.pass == "train";
   const PeakMemory memory;
@@ -46,9 +49,11 @@ void Main(const Options& options) {
   if (options.peak) return report.Write(options.json);
   const bool gpu = options.device == "cuda";
   gpu ? DescribeGpu(&report) : WarmUp(options.threads);
+  report.Describe("models", true);
   MeasureEach(options, &report, [&](const Run& run) {
-    if (gpu) return MeasureOnDevice(run, &report);
-    MeasureOnCpu(run, options, &report);
+    const bool model = !run.what->model.empty();
+    if (gpu) return (model ? MeasureModelOnDevice : MeasureOnDevice)(run, &report);
+    (model ? MeasureModelOnCpu : MeasureOnCpu)(run, options, &report);
   });
 }
 
@@ -57,7 +62,7 @@ void Main(const Options& options) {
 
 int main(int argc, char** argv) {
   using namespace turbolstm::bench;
-  const Offer offer{{"fp32", "tf32", "bf16", "fp16"}, {"cpu", "cuda"}};
+  const Offer offer{{"fp32", "tf32", "bf16", "fp16"}, {"cpu", "cuda"}, true};
   const Options options = ParseOptions(argc, argv, "TurboLSTM's recurrent layers", offer);
   turbolstm::RegisterCellKernels();
   turbolstm::RegisterDeviceCellKernels();

@@ -3,6 +3,8 @@
 
 #include "execution/executable_cuda.h"
 #include "harness/gpu_measure.h"
+#include "train/training_step_cuda.h"
+#include "turbolstm_model.h"
 #include "turbolstm_rnn.h"
 
 namespace turbolstm::bench {
@@ -29,6 +31,19 @@ void MeasureOnDevice(const Run& run, Report* report) {
   executable.Synchronize();
   report->Add(named, times.back(), static_cast<double>(executable.memory_bytes()) / (1 << 20),
               {{"nodes", executable.recorded_nodes()}});
+}
+
+// Words and labels are sent anew with every step, as in training; the loss comes back.
+void MeasureModelOnDevice(const Run& run, Report* report) {
+  BenchedModel benched(run);
+  cuda::CudaTrainingStep step(benched.model(), benched.parameters(), benched.config(), 0);
+  int64_t number = 0;
+  const auto train = [&] { step.Train(benched.batch(), number++); };
+  const std::vector<Timing> times =
+      MeasureOnGpu(step.executable().stream().get(), kRuns, {train}, [] {});
+  step.Finish();
+  report->Add(run, times.back(), static_cast<double>(step.memory_bytes()) / (1 << 20),
+              {{"nodes", step.executable().recorded_nodes()}});
 }
 
 }  // namespace turbolstm::bench

@@ -1,6 +1,7 @@
 // A build without CUDA.
 
 #include "base/error.h"
+#include "turbolstm_model.h"
 #include "turbolstm_rnn.h"
 
 namespace turbolstm::bench {
@@ -10,6 +11,10 @@ void DescribeGpu(Report*) {
 }
 
 void MeasureOnDevice(const Run&, Report*) {
+  Fail("[cuda] this program was built without CUDA");
+}
+
+void MeasureModelOnDevice(const Run&, Report*) {
   Fail("[cuda] this program was built without CUDA");
 }
 

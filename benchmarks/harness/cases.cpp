@@ -14,6 +14,29 @@ std::string NameOf(const Case& c) {
                      c.bidirectional ? "_bi" : "", c.uniform_lengths ? "_uniform" : "");
 }
 
+Case SizesOf(const nlohmann::json& shape) {
+  Case c;
+  c.T = shape.at("T");
+  c.B = shape.at("B");
+  c.I = shape.at("I");
+  c.H = shape.at("H");
+  c.L = shape.at("L");
+  return c;
+}
+
+template <typename Read>
+std::vector<Case> ReadFrom(const std::filesystem::path& path, Read read) {
+  std::ifstream file(path);
+  TL_CHECK(file.good(), "[{}] cannot be read", path.string());
+  std::vector<Case> cases;
+  try {
+    read(nlohmann::json::parse(file), &cases);
+  } catch (const nlohmann::json::exception& error) {
+    Fail("[{}] {}", path.string(), error.what());
+  }
+  return cases;
+}
+
 }  // namespace
 
 std::vector<int64_t> Case::Lengths() const {
@@ -32,7 +55,7 @@ double Case::ForwardGflop() const {
   const std::vector<int64_t> lengths = Lengths();
   const double steps =
       static_cast<double>(std::accumulate(lengths.begin(), lengths.end(), int64_t{0}));
-  const double gates = cell == "lstm" ? 4 : cell == "gru" ? 3 : 1;
+  const double gates = cell == "lstm" || cell == "imdb" ? 4 : cell == "gru" ? 3 : 1;
   double per_step = 0;
   for (int64_t layer = 0; layer < L; ++layer) {
     const int64_t inputs = layer == 0 ? I : H * directions();
@@ -43,31 +66,33 @@ double Case::ForwardGflop() const {
 }
 
 std::vector<Case> ReadCases(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  TL_CHECK(file.good(), "[{}] cannot be read", path.string());
-  std::vector<Case> cases;
-  try {
-    const nlohmann::json document = nlohmann::json::parse(file);
+  return ReadFrom(path, [](const nlohmann::json& document, std::vector<Case>* cases) {
     const nlohmann::json every = document.value("cells", nlohmann::json::array({""}));
     for (const std::string cell : every) {
       for (const auto& shape : document.at("shapes")) {
-        Case c{.name = "",
-               .cell = shape.value("cell", cell),
-               .T = shape.at("T"),
-               .B = shape.at("B"),
-               .I = shape.at("I"),
-               .H = shape.at("H"),
-               .L = shape.at("L"),
-               .bidirectional = shape.value("bidirectional", false),
-               .uniform_lengths = shape.value("lengths", "full") == "uniform"};
+        Case c = SizesOf(shape);
+        c.cell = shape.value("cell", cell);
+        c.bidirectional = shape.value("bidirectional", false);
+        c.uniform_lengths = shape.value("lengths", "full") == "uniform";
         c.name = NameOf(c);
-        cases.push_back(std::move(c));
+        cases->push_back(std::move(c));
       }
     }
-  } catch (const nlohmann::json::exception& error) {
-    Fail("[{}] {}", path.string(), error.what());
-  }
-  return cases;
+  });
+}
+
+std::vector<Case> ReadModels(const std::filesystem::path& path) {
+  return ReadFrom(path, [](const nlohmann::json& document, std::vector<Case>* cases) {
+    for (const auto& shape : document.value("models", nlohmann::json::array())) {
+      Case c = SizesOf(shape);
+      c.model = shape.at("model");
+      c.cell = c.model;
+      c.vocabulary = shape.at("vocabulary");
+      c.classes = shape.at("classes");
+      c.name = NameOf(c);
+      cases->push_back(std::move(c));
+    }
+  });
 }
 
 }  // namespace turbolstm::bench

@@ -1,8 +1,10 @@
 #include "harness/report.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <fstream>
 #include <iostream>
+#include <iterator>
 
 #include "base/error.h"
 
@@ -37,10 +39,14 @@ std::vector<Case> Select(const std::vector<Case>& all, const std::vector<std::st
   return chosen;
 }
 
+std::vector<std::string> PassesOf(const Case& c, const Options& options) {
+  return c.model.empty() ? options.passes : std::vector<std::string>{"step"};
+}
+
 void MeasureList(const Options& options, const std::function<void(const Run&)>& measure) {
   for (const Case& c : options.cases) {
     for (const std::string& precision : options.precisions) {
-      for (const std::string& pass : options.passes) measure({&c, precision, pass});
+      for (const std::string& pass : PassesOf(c, options)) measure({&c, precision, pass});
     }
   }
 }
@@ -50,7 +56,7 @@ void Serve(const Options& options, Report* report, const std::function<void(cons
   std::string name, precision;
   while (std::cin >> name >> precision) {
     const Case what = Select(options.cases, {name}).front();
-    for (const std::string& pass : options.passes) {
+    for (const std::string& pass : PassesOf(what, options)) {
       const Run run{&what, precision, pass};
       try {
         measure(run);
@@ -89,7 +95,9 @@ Options ParseOptions(int argc, char** argv, const std::string& description, cons
   app.add_flag("--serve", options.serve, "answer lines \"case precision\" of standard input");
   try {
     app.parse(argc, argv);
-    options.cases = Select(ReadCases(shapes), names);
+    std::vector<Case> all = ReadCases(shapes);
+    if (offer.models) std::ranges::move(ReadModels(shapes), std::back_inserter(all));
+    options.cases = Select(all, names);
   } catch (const CLI::ParseError& error) {
     std::exit(app.exit(error));
   } catch (const Error& error) {
@@ -108,14 +116,14 @@ Report::Report(std::string implementation, std::string version, int threads)
                 {"peaks", nlohmann::ordered_json::array()},
                 {"results", nlohmann::ordered_json::array()}} {}
 
-void Report::Describe(const std::string& key, const std::string& value) {
+void Report::Describe(const std::string& key, const nlohmann::ordered_json& value) {
   document_[key] = value;
 }
 
 void Report::Add(const Run& run, const Timing& timing, double peak_memory_mib,
                  const nlohmann::ordered_json& more) {
   nlohmann::ordered_json entry = EntryOf(run);
-  const double gflop = run.what->ForwardGflop() * (run.pass == "train" ? 3 : 1);
+  const double gflop = run.what->ForwardGflop() * (run.pass == "forward" ? 1 : 3);
   entry["runs"] = timing.runs;
   entry["median_ms"] = timing.median;
   entry["min_ms"] = timing.min;

@@ -29,6 +29,7 @@ struct Options {
 struct Offer {
   std::vector<std::string> precisions = {"fp32", "bf16"};
   std::vector<std::string> devices = {"cpu"};
+  bool models = false;  // also the training steps of whole models
 };
 
 // Parses the arguments; prints help or the error and exits where the program has nothing to run.
@@ -39,7 +40,7 @@ Options ParseOptions(int argc, char** argv, const std::string& description,
 struct Run {
   const Case* what = nullptr;
   std::string precision;     // "fp32", "tf32", "bf16", "fp16"
-  std::string pass;          // "forward", "train"
+  std::string pass;          // "forward", "train"; "step" of a model
   std::string variant = "";  // how lengths were treated, "" if all are full
 };
 
@@ -49,7 +50,7 @@ class Report {
   Report(std::string implementation, std::string version, int threads);
 
   // More about the program or its machine, for example ("device", "NVIDIA H200").
-  void Describe(const std::string& key, const std::string& value);
+  void Describe(const std::string& key, const nlohmann::ordered_json& value);
   // `peak_memory_mib`: of a training step in this process, 0 if it was not measured.
   // `more`: further fields of the result.
   void Add(const Run& run, const Timing& timing, double peak_memory_mib = 0,

@@ -50,7 +50,7 @@ def arguments():
     parser.add_argument("--output", type=pathlib.Path, default=BENCHMARKS / "results", help="folder of the CSV and the plot")
     options = parser.parse_args()
     options.precision = options.precision or ["fp32"]
-    options.overrides.append(f"train.threads={options.threads}")
+    options.overrides += [f"train.threads={options.threads}", "train.device=cpu"]
     return options
 
 

@@ -97,7 +97,8 @@ std::vector<double> FirstLosses(Trainer* trainer, const Config& config, const Te
 }
 
 void Export(const ExportOptions& options) {
-  const Config config = LoadConfig(options.config, options.overrides);
+  Config config = LoadConfig(options.config, options.overrides);
+  config.train.device = "cpu";  // losses are asked for step by step
   const TextTask task = MakeTextTask(LoadTextData(config.data), config.data);
   Trainer trainer(config, task);
   fs::create_directories(options.output);

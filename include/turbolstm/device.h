@@ -35,4 +35,14 @@ std::vector<BackendInfo> ListBackends();
 // The devices of all backends, the CPU first.
 std::vector<DeviceInfo> ListDevices();
 
+// A vendor's library that a backend works with.
+struct LibraryInfo {
+  DeviceKind kind = DeviceKind::kCpu;
+  std::string name;
+  std::string found;  // its version, or what was looked for in vain
+};
+
+// Those of all backends that are built. Opens them, which takes a moment.
+std::vector<LibraryInfo> ListLibraries();
+
 }  // namespace turbolstm

@@ -28,4 +28,8 @@ std::vector<DeviceInfo> ListDevices() {
   return devices;
 }
 
+std::vector<LibraryInfo> ListLibraries() {
+  return CudaLibraries();
+}
+
 }  // namespace turbolstm

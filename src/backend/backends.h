@@ -9,4 +9,7 @@ BackendInfo DescribeCpu();
 BackendInfo DescribeCuda();
 BackendInfo DescribeAscend();
 
+// The part of ListLibraries() that a build with CUDA has.
+std::vector<LibraryInfo> CudaLibraries();
+
 }  // namespace turbolstm

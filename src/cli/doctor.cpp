@@ -42,6 +42,9 @@ void Examine() {
                              static_cast<double>(device.memory_bytes) / kGiB, device.description)});
     }
   }
+  for (const LibraryInfo& library : ListLibraries()) {
+    table.Add({fmt::format("{} {}", Name(library.kind), library.name), library.found});
+  }
   table.Add({"example data", Snippets()});
   fmt::print("{}", table.Text());
 }

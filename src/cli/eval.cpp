@@ -14,6 +14,7 @@ struct EvalOptions {
   std::string run;
   std::string data;
   std::string part = "held-out";
+  std::string device = "auto";
   std::vector<std::string> overrides;
 };
 
@@ -25,7 +26,7 @@ DataConfig DataOf(const Config& config, const EvalOptions& options) {
 }
 
 void Eval(const EvalOptions& options) {
-  TrainedRun run(options.run);
+  TrainedRun run(options.run, options.device);
   const DataConfig config = DataOf(run.config(), options);
   const TextData data = LoadTextData(config);
   const auto& samples = options.part == "train" ? data.train : data.held_out;
@@ -33,6 +34,7 @@ void Eval(const EvalOptions& options) {
   const Evaluation result = run.evaluator().Evaluate(texts, run.config().train.batch);
   fmt::print("weights   {}, epoch {}\n", run.file().string(), run.progress().epochs_done);
   fmt::print("data      {}, {} part: {} texts\n", config.kind, options.part, result.samples);
+  fmt::print("device    {}, {}\n", run.device().text, Name(run.precision()));
   fmt::print("loss      {:.4f}\n", result.loss);
   fmt::print("accuracy  {:.4f} (always '{}': {:.4f})\n", result.accuracy,
              run.labels()[static_cast<size_t>(MajorityLabel(texts))], MajorityShare(texts));
@@ -50,6 +52,8 @@ void AddEval(CLI::App& app) {
   command->add_option("--data", options->data, "short for data.path=...");
   command->add_option("--part", options->part, "texts to measure on")
       ->check(CLI::IsMember({"held-out", "train"}))
+      ->capture_default_str();
+  command->add_option("--device", options->device, "auto, cpu, cuda or cuda:<number>")
       ->capture_default_str();
   command->footer(
       "Examples:\n"

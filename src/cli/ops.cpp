@@ -4,7 +4,9 @@
 
 #include "cli/commands.h"
 #include "cli/table.h"
+#include "execution/device_operator.h"
 #include "graph/graph.h"
+#include "turbolstm/device.h"
 
 namespace turbolstm::cli {
 namespace {
@@ -44,10 +46,15 @@ void ListOps() {
   for (int i = 0; i <= static_cast<int>(kLastOp); ++i) {
     const Op op = static_cast<Op>(i);
     table.Add({std::string(Traits(op).name), Operands(Traits(op)), "fp64", std::string(OnCpu(op)),
-               "-", "-"});
+               std::string(Name(DeviceKernelOf(op))), "-"});
   }
   fmt::print("{}", table.Text());
   fmt::print("\n-: not on this backend yet.\n");
+  for (const BackendInfo& backend : ListBackends()) {
+    if (backend.kind == DeviceKind::kCuda && !backend.absence.empty()) {
+      fmt::print("cuda does not run here: {}.\n", backend.absence);
+    }
+  }
 }
 
 }  // namespace
@@ -58,7 +65,9 @@ void AddOps(CLI::App& app) {
   command->footer(
       "The reference interpreter (float64, plain loops) is what every backend is tested against.\n"
       "On the CPU, pointwise operators that follow each other run as one pass, in vector\n"
-      "instructions chosen at run time.\n\n"
+      "instructions chosen at run time. On CUDA they run as one kernel, compiled ahead of time "
+      "for\n"
+      "the built-in cells; matrix products are cuBLASLt's.\n\n"
       "Example:\n"
       "  turbolstm ops");
   command->callback([] { ListOps(); });

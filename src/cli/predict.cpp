@@ -18,6 +18,7 @@ namespace {
 struct PredictOptions {
   std::string run;
   std::vector<std::string> sentences;
+  std::string device = "auto";
 };
 
 // `place`: "sentence 2", "line 7".
@@ -36,7 +37,7 @@ void Answer(TrainedRun& run, const std::string& sentence, const std::string& pla
 }
 
 void Predict(const PredictOptions& options) {
-  TrainedRun run(options.run);
+  TrainedRun run(options.run, options.device);
   for (size_t i = 0; i < options.sentences.size(); ++i) {
     Answer(run, options.sentences[i], fmt::format("sentence {}", i + 1));
   }
@@ -57,6 +58,8 @@ void AddPredict(CLI::App& app) {
   command->add_option("run", options->run, "folder that 'turbolstm train' wrote")->required();
   command->add_option("sentences", options->sentences,
                       "texts; without any, each line of the standard input is one");
+  command->add_option("--device", options->device, "auto, cpu, cuda or cuda:<number>")
+      ->capture_default_str();
   command->footer(
       "Prints a line a sentence: the most likely label, its probability and the sentence, "
       "separated\n"

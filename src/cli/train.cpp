@@ -18,6 +18,7 @@ namespace {
 struct TrainOptions {
   std::string config;
   std::vector<std::string> overrides;
+  std::string device;
   bool force = false;
 };
 
@@ -42,6 +43,7 @@ void PrintStart(const Config& config, const TextTask& task, const Trainer& train
                         config.model.layers, config.model.hidden,
                         config.model.bidirectional ? ", bidirectional" : "",
                         trainer.parameters().elements(), config.model.precision));
+  PrintLine(fmt::format("device  {}", trainer.device().text));
   PrintLine(fmt::format("run     {}\n", config.output.directory));
   PrintLine("epoch  train loss  held-out loss  accuracy  seconds  evaluation  tokens/s");
 }
@@ -54,9 +56,17 @@ void PrintEpoch(const EpochReport& report) {
       report.tokens_per_second, report.best && report.held_out.samples > 0 ? "  best" : ""));
 }
 
+std::vector<std::string> OverridesOf(const TrainOptions& options) {
+  std::vector<std::string> overrides = options.overrides;
+  if (!options.device.empty()) overrides.push_back("train.device=" + options.device);
+  return overrides;
+}
+
 void Train(const TrainOptions& options) {
-  const Config config = LoadConfig(options.config, options.overrides);
-  FindCell(config.model.cell);  // before the data are read
+  const Config config = LoadConfig(options.config, OverridesOf(options));
+  // Before the data are read.
+  FindCell(config.model.cell);
+  CheckPrecision(ChooseDevice(config.train.device), PrecisionNamed(config.model.precision));
   const RunDirectory directory(config.output.directory);
   directory.Check(options.force ? ExistingRun::kReplace : ExistingRun::kRefuse);
   const TextTask task = MakeTextTask(LoadTextData(config.data), config.data);
@@ -99,6 +109,7 @@ void AddTrain(CLI::App& app) {
       app.add_subcommand("train", "Trains a classifier of texts as a config file says");
   command->add_option("config", options->config, "TOML file")->required();
   command->add_option("overrides", options->overrides, "section.key=value, applied in order");
+  command->add_option("--device", options->device, "short for train.device=...");
   command->add_flag("--force", options->force, "replace a run that is in output.directory already");
   command->footer([] {
     return "Prints a line an epoch. Writes to output.directory: best.safetensors (weights of the "
@@ -110,7 +121,8 @@ void AddTrain(CLI::App& app) {
            "  turbolstm train examples/sentiment/sentiment.toml\n"
            "  turbolstm train examples/sentiment/sentiment.toml model.cell=gru train.epochs=2 \\\n"
            "      output.directory=runs/gru\n"
-           "  turbolstm train examples/sentiment/imdb.toml data.path=/data/aclImdb\n\n" +
+           "  turbolstm train examples/sentiment/imdb.toml data.path=/data/aclImdb \\\n"
+           "      --device cuda model.precision=bf16\n\n" +
            ConfigKeysHelp();
   });
   command->callback([options] { Train(*options); });

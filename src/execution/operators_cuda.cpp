@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "execution/device_operator.h"
 #include "execution/launch_cuda.h"
 
 namespace turbolstm::cuda {
@@ -70,36 +71,17 @@ void RunRowOperator(const OperatorCall& call, const RowRange& range,
       CheckIndexOperand(op, call.inputs[0]);
       TL_CHECK(context.fault, "[{}] wants room for a fault", op);
       break;
-    case Op::kConstant:
-    case Op::kLengths:
-    case Op::kRowCount:
-    case Op::kRowSum:
-    case Op::kPad:
-    case Op::kSlice:
-    case Op::kConcat:
-    case Op::kSoftmax:
-      break;
     default:
-      Fail("[{}] does not run row by row", op);
+      TL_CHECK(DeviceKernelOf(call.op) == DeviceKernel::kRow, "[{}] does not run row by row", op);
   }
   LaunchRowOperator(call, range, context);
 }
 
 void RunSequenceOperator(const OperatorCall& call, const OperatorContext& context) {
   CheckCall(call);
-  switch (call.op) {
-    case Op::kSumTime:
-    case Op::kFirstMaxMask:
-      break;
-    case Op::kFinal:
-    case Op::kFinalGrad:
-    case Op::kFinalInitGrad:
-    case Op::kInitGrad:
-      CheckDelay(call);
-      break;
-    default:
-      Fail("[{}] does not run over whole sequences", Traits(call.op).name);
-  }
+  TL_CHECK(DeviceKernelOf(call.op) == DeviceKernel::kSequence,
+           "[{}] does not run over whole sequences", Traits(call.op).name);
+  if (call.op != Op::kSumTime && call.op != Op::kFirstMaxMask) CheckDelay(call);
   LaunchSequenceOperator(call, context);
 }
 

@@ -64,6 +64,7 @@ void SaveCheckpoint(const std::filesystem::path& path, const CheckpointHeader& h
   SafetensorsFile file{std::move(tensors), {}};
   Config config = header.config;
   config.output.directory.clear();
+  config.train.device = TrainConfig().device;
   file.metadata["turbolstm"] = Version();
   file.metadata["config"] = FormatConfig(config);
   file.metadata["labels"] = nlohmann::json(header.labels).dump();

@@ -28,7 +28,7 @@ struct TrainingProgress {
 };
 
 // What a checkpoint says beside its tensors. It does not depend on where or how fast it was made:
-// the config's output.directory is left empty.
+// the config's output.directory is left empty, and train.device is what it is by default.
 struct CheckpointHeader {
   Config config;
   std::vector<std::string> labels;

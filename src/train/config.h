@@ -48,6 +48,7 @@ struct TrainConfig {
   double clip_norm = 1.0;
   int64_t seed = 1;
   int64_t threads = 0;
+  std::string device = "auto";
 
   bool operator==(const TrainConfig&) const = default;
 };

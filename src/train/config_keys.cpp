@@ -51,8 +51,10 @@ std::vector<ConfigKey> MakeTable() {
        "probability of zeroing an input of a layer or of the classifier while training"},
       {"model", "pooling", TL_FIELD(model.pooling), TextRange{{"last", "mean", "max"}},
        "how the steps of a text become one vector"},
-      {"model", "precision", TL_FIELD(model.precision), TextRange{{"fp32", "bf16"}},
-       "numbers of the recurrent layers; cell states and sums are fp32 in both"},
+      {"model", "precision", TL_FIELD(model.precision), TextRange{{"fp32", "tf32", "bf16", "fp16"}},
+       "numbers of the recurrent layers; cell states and sums are fp32 in all. tf32 and fp16 need "
+       "a "
+       "GPU; in fp16 the loss is scaled"},
 
       {"train", "epochs", TL_FIELD(train.epochs), IntegerRange{0, 1'000'000},
        "passes over the training samples"},
@@ -69,7 +71,9 @@ std::vector<ConfigKey> MakeTable() {
       {"train", "seed", TL_FIELD(train.seed), IntegerRange{0, kLargestInteger},
        "decides initial weights, order of samples and dropout"},
       {"train", "threads", TL_FIELD(train.threads), IntegerRange{0, 4096},
-       "worker threads; 0: one a core"},
+       "worker threads of the CPU; 0: one a core"},
+      {"train", "device", TL_FIELD(train.device), TextRange{},
+       "auto, cpu, cuda or cuda:<number>; auto takes the first GPU that answers, else the CPU"},
 
       {"output", "directory", TL_FIELD(output.directory), TextRange{},
        "folder for the checkpoint, vocabulary, resolved config and log"},

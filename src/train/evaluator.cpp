@@ -24,21 +24,21 @@ std::vector<double> Softmax(std::span<const float> logits) {
 }  // namespace
 
 Evaluator::Evaluator(const Model& model, const Parameters& parameters, Precision precision,
-                     const std::shared_ptr<StreamPool>& pool)
-    : executable_(model.graph(), {.precision = precision, .streams = pool->streams()}, pool) {
-  parameters.BindTo(&executable_);
+                     const DeviceChoice& device, const std::shared_ptr<StreamPool>& pool)
+    : execution_(MakeExecution(model.graph(), device, precision, pool)) {
+  parameters.BindTo(execution_.get());
 }
 
 // visit(batch, logits [B, classes])
 template <typename Visit>
 void Evaluator::ForEachBatch(const EncodedTexts& texts, int64_t batch, Visit visit) {
-  executable_.ParametersChanged();
+  execution_->ParametersChanged();
   BucketSampler sampler(texts.Lengths(), {.batch = batch, .shuffle = false});
   while (!sampler.EpochDone()) {
     const Batch rows = MakeBatch(texts, sampler.Next());
-    BindBatch(&executable_, rows);
-    executable_.Run();
-    visit(rows, executable_.Output("logits"));
+    BindBatch(execution_.get(), rows);
+    execution_->Run();
+    visit(rows, execution_->Output("logits"));
   }
 }
 
@@ -48,7 +48,7 @@ Evaluation Evaluator::Evaluate(const EncodedTexts& texts, int64_t batch) {
   double loss = 0;
   ForEachBatch(texts, batch, [&](const Batch& rows, std::span<const float> logits) {
     const size_t classes = logits.size() / static_cast<size_t>(rows.B);
-    loss += double{executable_.Output("loss")[0]} * static_cast<double>(rows.B);
+    loss += double{execution_->Output("loss")[0]} * static_cast<double>(rows.B);
     for (size_t b = 0; b < rows.labels.size(); ++b) {
       const auto row = logits.subspan(b * classes, classes);
       if (std::ranges::max_element(row) - row.begin() == rows.labels[b]) ++right;

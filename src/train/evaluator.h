@@ -6,7 +6,8 @@
 #include "data/batch.h"
 #include "data/encoded_texts.h"
 #include "nn/model.h"
-#include "plan/executable.h"
+#include "plan/execution.h"
+#include "train/device_choice.h"
 #include "train/parameters.h"
 
 namespace turbolstm {
@@ -22,7 +23,7 @@ class Evaluator {
  public:
   // The parameters must outlive the evaluator.
   Evaluator(const Model& model, const Parameters& parameters, Precision precision,
-            const std::shared_ptr<StreamPool>& pool);
+            const DeviceChoice& device, const std::shared_ptr<StreamPool>& pool);
 
   // With the parameters as they are now. batch: texts at a time, >= 1.
   Evaluation Evaluate(const EncodedTexts& texts, int64_t batch);
@@ -34,7 +35,7 @@ class Evaluator {
   template <typename Visit>
   void ForEachBatch(const EncodedTexts& texts, int64_t batch, Visit visit);
 
-  Executable executable_;
+  std::unique_ptr<Execution> execution_;
 };
 
 }  // namespace turbolstm

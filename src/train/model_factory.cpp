@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "graph/autodiff.h"
+#include "graph/builder.h"
 #include "graph/passes/lower_transforms.h"
 
 namespace turbolstm {
@@ -41,13 +42,16 @@ std::string GradientName(const std::string& parameter) {
   return "d." + parameter;
 }
 
-Graph WithLossGradients(const Model& model) {
+Graph WithLossGradients(const Model& model, LossScaling scaling) {
   Graph graph = model.graph();
   LowerTransforms(&graph);
   std::vector<NodeId> parameters;
   for (const ParameterSpec& spec : model.parameters()) parameters.push_back(graph.Find(spec.name));
+  const NodeId cotangent = scaling == LossScaling::kScaled
+                               ? Builder(&graph).Parameter(std::string(kLossScale), {1}).id()
+                               : Ones(&graph);
   const std::vector<NodeId> gradients =
-      Gradients(&graph, {{graph.FindOutput("loss"), Ones(&graph)}}, parameters);
+      Gradients(&graph, {{graph.FindOutput("loss"), cotangent}}, parameters);
   for (size_t i = 0; i < gradients.size(); ++i) {
     if (gradients[i] == kNoNode) continue;
     graph.AddOutput(GradientName(model.parameters()[i].name), gradients[i]);

@@ -1,6 +1,9 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <string>
+#include <string_view>
 
 #include "nn/classifier.h"
 #include "plan/lowered.h"
@@ -18,8 +21,11 @@ std::unique_ptr<Model> MakeClassifier(const ModelConfig& config, int64_t vocabul
                                       int64_t classes);
 
 // The model's graph with the gradient of output "loss" with respect to every parameter, as output
-// GradientName(parameter); a parameter that the loss does not depend on has none.
-Graph WithLossGradients(const Model& model);
+// GradientName(parameter); a parameter that the loss does not depend on has none. kScaled: all of
+// them are times a further parameter kLossScale [1], so that small ones survive in fp16.
+enum class LossScaling : uint8_t { kNone, kScaled };
+inline constexpr std::string_view kLossScale = "loss_scale";
+Graph WithLossGradients(const Model& model, LossScaling scaling = LossScaling::kNone);
 std::string GradientName(const std::string& parameter);  // "d.<parameter>"
 
 }  // namespace turbolstm

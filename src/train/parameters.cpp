@@ -16,8 +16,8 @@ int64_t Parameters::elements() const {
   return sum;
 }
 
-void Parameters::BindTo(Executable* executable) const {
-  for (size_t i = 0; i < specs_.size(); ++i) executable->Bind(specs_[i].name, values_[i]);
+void Parameters::BindTo(Execution* execution) const {
+  for (size_t i = 0; i < specs_.size(); ++i) execution->Bind(specs_[i].name, values_[i]);
 }
 
 std::vector<NamedTensor> Parameters::Tensors() const {

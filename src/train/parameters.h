@@ -7,7 +7,7 @@
 
 #include "cells/parameter_spec.h"
 #include "io/safetensors.h"
-#include "plan/executable.h"
+#include "plan/execution.h"
 
 namespace turbolstm {
 
@@ -24,7 +24,7 @@ class Parameters {
   std::span<const float> values(size_t i) const { return values_[i]; }
   int64_t elements() const;  // of all together
 
-  void BindTo(Executable* executable) const;
+  void BindTo(Execution* execution) const;
 
   // Under PyTorch's names.
   std::vector<NamedTensor> Tensors() const;

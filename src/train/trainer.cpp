@@ -48,9 +48,10 @@ Trainer::Trainer(const Config& config, const TextTask& task)
       task_(task),
       model_(MakeClassifier(config.model, task.vocabulary.size(), std::ssize(task.labels))),
       parameters_(model_->parameters(), static_cast<uint64_t>(config.train.seed)),
+      device_(ChooseDevice(config.train.device)),
       pool_(MakePool(config.train)),
-      step_(*model_, &parameters_, config, pool_),
-      evaluator_(*model_, parameters_, PrecisionNamed(config.model.precision), pool_),
+      step_(MakeTrainingStep(*model_, &parameters_, config, device_, pool_)),
+      evaluator_(*model_, parameters_, PrecisionNamed(config.model.precision), device_, pool_),
       sampler_(task.train.Lengths(),
                {.batch = config.train.batch, .seed = static_cast<uint64_t>(config.train.seed)}) {
   TL_CHECK(task.train.size() > 0, "[train] there are no samples to train on");
@@ -92,15 +93,14 @@ bool Trainer::TrainEpoch(const TrainingHooks& hooks, EpochReport* report) {
   int64_t tokens = 0;
   while (!sampler_.EpochDone()) {
     const Batch batch = MakeBatch(task_.train, sampler_.Next());
-    const double loss = step_.ComputeGradients(batch, progress_.step);
-    step_.Update();
+    step_->Train(batch, progress_.step);
     ++progress_.step;
-    progress_.loss_sum += loss * static_cast<double>(batch.B);
-    progress_.samples += batch.B;
+    if (sampler_.EpochDone()) step_->Finish();
+    CountLosses();
     for (const int32_t length : batch.lengths) tokens += length;
-    hooks.on_batch({progress_.epochs_done + 1, sampler_.State().next_batch,
-                    sampler_.BatchesPerEpoch(),
-                    progress_.loss_sum / static_cast<double>(progress_.samples)});
+    hooks.on_batch(
+        {progress_.epochs_done + 1, sampler_.State().next_batch, sampler_.BatchesPerEpoch(),
+         progress_.loss_sum / static_cast<double>(std::max<int64_t>(1, progress_.samples))});
     if (!sampler_.EpochDone() && hooks.stop()) return false;
   }
   ++progress_.epochs_done;
@@ -109,6 +109,13 @@ bool Trainer::TrainEpoch(const TrainingHooks& hooks, EpochReport* report) {
   report->seconds = SecondsSince(begin);
   report->tokens_per_second = static_cast<double>(tokens) / std::max(report->seconds, 1e-9);
   return true;
+}
+
+void Trainer::CountLosses() {
+  for (const StepLoss& known : step_->TakeLosses()) {
+    progress_.loss_sum += known.loss * static_cast<double>(known.samples);
+    progress_.samples += known.samples;
+  }
 }
 
 void Trainer::NoteBest(EpochReport* report) {
@@ -123,9 +130,11 @@ void Trainer::NoteBest(EpochReport* report) {
 }
 
 void Trainer::Save(const RunDirectory& directory, bool best) {
+  step_->Finish();
+  CountLosses();
   progress_.sampler = sampler_.State();
-  progress_.optimizer_steps = step_.optimizer().steps();
-  progress_.learning_rate = step_.optimizer().learning_rate();
+  progress_.optimizer_steps = step_->optimizer_steps();
+  progress_.learning_rate = step_->learning_rate();
   const CheckpointHeader header{config_, task_.labels, progress_};
   std::vector<NamedTensor> tensors = parameters_.Tensors();
   if (best) SaveCheckpoint(directory.best(), header, tensors);
@@ -135,9 +144,9 @@ void Trainer::Save(const RunDirectory& directory, bool best) {
 
 std::vector<NamedTensor> Trainer::OptimizerTensors() {
   std::vector<NamedTensor> tensors;
-  for (const OptimizerState& state : step_.optimizer().State()) {
-    tensors.push_back(MakeTensor(std::string(kOptimizerPrefix) + state.name,
-                                 {std::ssize(state.values)}, state.values));
+  for (const TrainingStep::OptimizerArray& array : step_->OptimizerArrays()) {
+    tensors.push_back(MakeTensor(std::string(kOptimizerPrefix) + array.name,
+                                 {std::ssize(array.values)}, array.values));
   }
   return tensors;
 }

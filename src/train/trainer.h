@@ -9,6 +9,7 @@
 #include "runtime/stream_pool.h"
 #include "train/checkpoint.h"
 #include "train/config.h"
+#include "train/device_choice.h"
 #include "train/evaluator.h"
 #include "train/parameters.h"
 #include "train/run_directory.h"
@@ -21,7 +22,7 @@ struct BatchReport {
   int64_t epoch = 0;  // counts from 1
   int64_t batch = 0;  // of this epoch, done
   int64_t batches = 0;
-  double loss = 0;  // mean of this epoch's samples so far
+  double loss = 0;  // mean of this epoch's samples so far, as far as it is known; 0 before
 };
 
 struct EpochReport {
@@ -44,9 +45,11 @@ struct TrainingHooks {
 // Trains a classifier of texts. The same config and data give the same bytes in the checkpoint.
 class Trainer {
  public:
-  // The task must outlive the trainer. Throws Error for a config that describes no model.
+  // The task must outlive the trainer. Throws Error for a config that describes no model, and for
+  // a device that does not answer or does not train in the config's precision.
   Trainer(const Config& config, const TextTask& task);
 
+  const DeviceChoice& device() const { return device_; }
   const Parameters& parameters() const { return parameters_; }
   const TrainingProgress& progress() const { return progress_; }
 
@@ -56,6 +59,7 @@ class Trainer {
 
  private:
   bool TrainEpoch(const TrainingHooks& hooks, EpochReport* report);
+  void CountLosses();
   void NoteBest(EpochReport* report);
   void Save(const RunDirectory& directory, bool best);
   std::vector<NamedTensor> OptimizerTensors();
@@ -64,8 +68,9 @@ class Trainer {
   const TextTask& task_;
   std::unique_ptr<Model> model_;
   Parameters parameters_;
+  DeviceChoice device_;
   std::shared_ptr<StreamPool> pool_;
-  TrainingStep step_;
+  std::unique_ptr<TrainingStep> step_;
   Evaluator evaluator_;
   BucketSampler sampler_;
   TrainingProgress progress_;

@@ -1,93 +1,45 @@
 #include "train/training_step.h"
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "base/error.h"
-#include "optim/gradient_clip.h"
-#include "train/model_factory.h"
-#include "train/pool_parallel.h"
+#include "train/host_training_step.h"
 
 namespace turbolstm {
 
-void BindBatch(Executable* executable, const Batch& batch) {
-  executable->SetShape(batch.T, batch.B, batch.lengths);
-  executable->BindIndices("tokens", batch.tokens);
-  executable->BindIndices("label", batch.labels);
+void BindBatch(Execution* execution, const Batch& batch) {
+  execution->SetShape(batch.T, batch.B, batch.lengths);
+  execution->BindIndices("tokens", batch.tokens);
+  execution->BindIndices("label", batch.labels);
 }
 
-TrainingStep::TrainingStep(const Model& model, Parameters* parameters, const Config& config,
-                           std::shared_ptr<StreamPool> pool)
-    : parameters_(parameters),
-      config_(config.train),
-      pool_(std::move(pool)),
-      parallel_for_(ParallelOver(pool_.get())),
-      executable_(
-          WithLossGradients(model),
-          {.precision = PrecisionNamed(config.model.precision), .streams = pool_->streams()},
-          pool_) {
-  parameters_->BindTo(&executable_);
-  std::vector<OptimizedParameter> optimized;
-  for (size_t i = 0; i < parameters_->specs().size(); ++i) {
-    const std::span<float> weight = parameters_->values(i);
-    const std::string& name = parameters_->specs()[i].name;
-    gradients_.emplace_back(weight.size(), 0.0f);
-    has_gradient_.push_back(std::ranges::any_of(
-        executable_.lowered().outputs,
-        [&](const NamedView& output) { return output.name == GradientName(name); }));
-    for (size_t first = 0; first < weight.size(); first += kOptimizerChunk) {
-      chunks_.push_back({i, first, std::min(kOptimizerChunk, weight.size() - first)});
-    }
-  }
-  for (size_t i = 0; i < gradients_.size(); ++i) {
-    gradient_spans_.emplace_back(gradients_[i]);
-    optimized.push_back(
-        {parameters_->specs()[i].name, parameters_->values(i), gradient_spans_.back()});
-  }
-  optimizer_ = MakeOptimizer(config_.optimizer, std::move(optimized),
-                             {.learning_rate = config_.learning_rate,
-                              .weight_decay = config_.weight_decay,
-                              .momentum = config_.momentum});
+std::vector<StepLoss> TrainingStep::TakeLosses() {
+  return std::exchange(losses_, {});
 }
 
-double TrainingStep::ComputeGradients(const Batch& batch, int64_t step) {
+void TrainingStep::CheckStep(int64_t step) {
   TL_CHECK(step >= 0 && step < std::numeric_limits<uint32_t>::max(),
            "[train] step {} is too far: random masks are numbered up to 2^32 - 2", step);
-  BindBatch(&executable_, batch);
-  executable_.Run({.training = true,
-                   .seed = static_cast<uint64_t>(config_.seed),
-                   .training_step = static_cast<uint32_t>(step)});
-  const double loss = executable_.Output("loss")[0];
-  TL_CHECK(std::isfinite(loss),
+}
+
+void TrainingStep::NoteLoss(const StepLoss& loss) {
+  TL_CHECK(std::isfinite(loss.loss),
            "[train] the loss of step {} is {}: a smaller train.learning_rate or train.clip_norm "
            "may help",
-           step, loss);
-  CopyGradients();
-  return loss;
+           loss.step, loss.loss);
+  losses_.push_back(loss);
 }
 
-// The executable's memory is its own; clipping writes.
-void TrainingStep::CopyGradients() {
-  std::vector<std::span<const float>> outputs(gradients_.size());
-  for (size_t i = 0; i < gradients_.size(); ++i) {
-    if (has_gradient_[i]) {
-      outputs[i] = executable_.Output(GradientName(parameters_->specs()[i].name));
-    }
+std::unique_ptr<TrainingStep> MakeTrainingStep(const Model& model, Parameters* parameters,
+                                               const Config& config, const DeviceChoice& device,
+                                               const std::shared_ptr<StreamPool>& pool) {
+  CheckPrecision(device, PrecisionNamed(config.model.precision));
+  if (device.kind == DeviceKind::kCuda) {
+    return MakeCudaTrainingStep(model, parameters, config, device.index);
   }
-  parallel_for_(std::ssize(chunks_), [&](int64_t index) {
-    const Chunk& chunk = chunks_[static_cast<size_t>(index)];
-    if (!has_gradient_[chunk.parameter]) return;
-    const auto part = outputs[chunk.parameter].subspan(chunk.first, chunk.size);
-    std::ranges::copy(
-        part, gradients_[chunk.parameter].begin() + static_cast<std::ptrdiff_t>(chunk.first));
-  });
-}
-
-void TrainingStep::Update() {
-  if (config_.clip_norm > 0) ClipGlobalNorm(gradient_spans_, config_.clip_norm, parallel_for_);
-  optimizer_->Step(parallel_for_);
-  executable_.ParametersChanged();
+  return std::make_unique<HostTrainingStep>(model, parameters, config, pool);
 }
 
 }  // namespace turbolstm

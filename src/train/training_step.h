@@ -1,55 +1,69 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
-#include <span>
+#include <string>
 #include <vector>
 
 #include "data/batch.h"
 #include "nn/model.h"
-#include "optim/optimizer.h"
-#include "plan/executable.h"
+#include "plan/execution.h"
+#include "runtime/stream_pool.h"
 #include "train/config.h"
+#include "train/device_choice.h"
 #include "train/parameters.h"
 
 namespace turbolstm {
 
-// Binds tokens and lengths of a batch, and sets the shape.
-void BindBatch(Executable* executable, const Batch& batch);
+// Binds tokens and labels of a batch, and sets the shape.
+void BindBatch(Execution* execution, const Batch& batch);
 
-// One step of training a classifier: forward and backward in one plan, clipping, update.
+struct StepLoss {
+  int64_t step = 0;
+  int64_t samples = 0;
+  double loss = 0;  // mean over the samples, before the update
+};
+
+// Steps of training a classifier: forward and backward in one plan, clipping, update.
 class TrainingStep {
  public:
-  // The parameters must outlive the step.
-  TrainingStep(const Model& model, Parameters* parameters, const Config& config,
-               std::shared_ptr<StreamPool> pool);
+  virtual ~TrainingStep() = default;
 
-  // The mean loss over the batch; leaves its gradients in gradient(i). `step` counts from 0 and
-  // decides the dropout masks.
-  double ComputeGradients(const Batch& batch, int64_t step);
-  // Clips the gradients and updates the parameters.
-  void Update();
+  // One step, or its beginning: a device may still work on it behind this. `step` counts from 0 and
+  // decides the dropout masks. Error: the loss of this or of an earlier step was not finite; the
+  // parameters are those before that step.
+  virtual void Train(const Batch& batch, int64_t step) = 0;
+  // Ends every step that has begun and brings what they changed to the parameters and states here.
+  virtual void Finish() = 0;
 
-  std::span<const float> gradient(size_t parameter) const { return gradients_[parameter]; }
-  Optimizer& optimizer() { return *optimizer_; }
+  // Losses that became known since the last call, in the order of the steps: all behind Finish.
+  std::vector<StepLoss> TakeLosses();
+
+  // As of the last Finish: what a checkpoint keeps of the optimiser.
+  struct OptimizerArray {
+    std::string name;  // "<parameter>.exp_avg" and the like
+    std::vector<float> values;
+  };
+  virtual std::vector<OptimizerArray> OptimizerArrays() = 0;
+  virtual int64_t optimizer_steps() const = 0;  // updates made
+  virtual double learning_rate() const = 0;
+
+ protected:
+  // Masks are numbered by 32 bits.
+  static void CheckStep(int64_t step);
+  // Keeps it for TakeLosses; error unless it is finite.
+  void NoteLoss(const StepLoss& loss);
 
  private:
-  struct Chunk {
-    size_t parameter;
-    size_t first;
-    size_t size;
-  };
-  void CopyGradients();
-
-  Parameters* parameters_;
-  TrainConfig config_;
-  std::shared_ptr<StreamPool> pool_;
-  ParallelFor parallel_for_;
-  Executable executable_;
-  std::vector<std::vector<float>> gradients_;
-  std::vector<std::span<float>> gradient_spans_;
-  std::vector<bool> has_gradient_;  // others stay zero
-  std::vector<Chunk> chunks_;
-  std::unique_ptr<Optimizer> optimizer_;
+  std::vector<StepLoss> losses_;
 };
+
+// The parameters must outlive the step. Error: the device lacks what the config wants.
+std::unique_ptr<TrainingStep> MakeTrainingStep(const Model& model, Parameters* parameters,
+                                               const Config& config, const DeviceChoice& device,
+                                               const std::shared_ptr<StreamPool>& pool);
+// Of a device of that kind.
+std::unique_ptr<TrainingStep> MakeCudaTrainingStep(const Model& model, Parameters* parameters,
+                                                   const Config& config, int device);
 
 }  // namespace turbolstm

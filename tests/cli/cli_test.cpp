@@ -234,6 +234,21 @@ TEST_F(Cli, PlanPrintsChecksAndTraces) {
   ExpectError(Run({"plan", "--cell", "lsmt"}), 1, {"'lsmt'"});
 }
 
+TEST_F(Cli, DevicesAndPrecisionsThatAreNotThereAreNamed) {
+  ExpectError(Run({"train", "toy.toml", "--device", "gpu"}), 1, {"'gpu'", "auto, cpu, cuda"});
+  ExpectError(Run({"train", "toy.toml", "--device", "cuda:4000"}), 1, {"'cuda:4000'", "GPU"});
+  ExpectError(Run({"train", "toy.toml", "--device", "cpu", "model.precision=fp16"}), 1,
+              {"model.precision", "'fp16'", "GPU"});
+  EXPECT_FALSE(fs::exists(path("run")));
+}
+
+TEST_F(Cli, RunsAreMeasuredOnADeviceOfChoice) {
+  Train({"--device", "cpu"});
+  EXPECT_NE(Run({"eval", "run", "--device", "cpu"}).out.find("cpu, fp32"), std::string::npos);
+  ExpectError(Run({"eval", "run", "--device", "cuda:4000"}), 1, {"'cuda:4000'"});
+  ExpectError(Run({"predict", "run", "--device", "gpu", "good"}), 1, {"'gpu'"});
+}
+
 TEST_F(Cli, ListsCellsOperatorsAndDevices) {
   const std::string cells = Run({"cells"}).out;
   EXPECT_NE(cells.find("slstm"), std::string::npos);
@@ -243,6 +258,7 @@ TEST_F(Cli, ListsCellsOperatorsAndDevices) {
   const std::string operators = Run({"ops"}).out;
   EXPECT_NE(operators.find("matmul"), std::string::npos);
   EXPECT_NE(operators.find("cross_entropy"), std::string::npos);
+  EXPECT_NE(operators.find("ordered scatter"), std::string::npos);  // of the column for CUDA
   const Outcome doctor = Run({"doctor"});
   EXPECT_EQ(doctor.code, 0);
   EXPECT_NE(doctor.out.find("fetch_sentiment.sh"), std::string::npos) << doctor.out;

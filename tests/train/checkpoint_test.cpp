@@ -21,6 +21,7 @@ TEST(Checkpoint, ReadsBackWhatWasWritten) {
   EXPECT_EQ(read.header.progress, header.progress);
   EXPECT_EQ(read.header.labels, header.labels);
   header.config.output.directory = "";
+  header.config.train.device = "auto";
   EXPECT_EQ(read.header.config, header.config);
   EXPECT_EQ(read.file.At("w").bytes.size(), 8);
 }

@@ -42,6 +42,7 @@ Config ToyConfig() {
   config.train.batch = 16;
   config.train.learning_rate = 0.01;
   config.train.threads = 2;
+  config.train.device = "cpu";
   return config;
 }
 

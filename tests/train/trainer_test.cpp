@@ -95,7 +95,7 @@ TEST(Trainer, SavedWeightsEvaluateAsReported) {
   Trainer fresh(ToyConfig(), task);  // other weights until they are loaded
   const auto model = MakeClassifier(ToyConfig().model, task.vocabulary.size(), 2);
   Parameters parameters(model->parameters(), 99);
-  Evaluator evaluator(*model, parameters, Precision::kFloat32, MakePool(ToyConfig().train));
+  Evaluator evaluator(*model, parameters, Precision::kFloat32, {}, MakePool(ToyConfig().train));
   parameters.Load(best.file, "best");
   const Evaluation result = evaluator.Evaluate(task.held_out, 16);
   const auto& report = reports[static_cast<size_t>(best.header.progress.best_epoch - 1)];

@@ -1,5 +1,3 @@
-#include "train/training_step.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -7,6 +5,7 @@
 
 #include "base/error.h"
 #include "graph/interpreter.h"
+#include "train/host_training_step.h"
 #include "train/model_factory.h"
 #include "train/toy_task.h"
 #include "train/trainer.h"
@@ -49,7 +48,7 @@ class Fixture {
   TextTask task_;
   std::unique_ptr<Model> model_;
   Parameters parameters_;
-  TrainingStep step_;
+  HostTrainingStep step_;
   Batch batch_;
 };
 

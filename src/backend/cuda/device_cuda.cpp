@@ -1,9 +1,11 @@
 #include <cuda.h>
+#include <cuda_runtime_api.h>
 #include <dlfcn.h>
 
 #include <memory>
 
 #include "backend/backends.h"
+#include "backend/cuda/shared_library_cuda.h"
 #include "base/error.h"
 
 namespace turbolstm {
@@ -89,7 +91,44 @@ class Driver {
   decltype(&cuDeviceGetAttribute) attribute_ = nullptr;
 };
 
+std::string RuntimeVersion() {
+  int version = 0;  // 1000 * major + 10 * minor
+  cudaRuntimeGetVersion(&version);
+  return fmt::format("{}.{}, part of this program", version / 1000, version % 1000 / 10);
+}
+
+std::string CublasLtVersion() {
+  const cuda::SharedLibrary library(cuda::kCublasLtNames);
+  size_t (*get_version)() = nullptr;
+  library.Load(get_version, "cublasLtGetVersion");
+  const size_t version = get_version();  // 10000 * major + 100 * minor + patch, as of 12
+  return fmt::format("{}.{}.{}", version / 10000, version % 10000 / 100, version % 100);
+}
+
+std::string NvrtcVersion() {
+  const cuda::SharedLibrary library(cuda::kNvrtcNames);
+  int (*get_version)(int*, int*) = nullptr;
+  library.Load(get_version, "nvrtcVersion");
+  int major = 0, minor = 0;
+  get_version(&major, &minor);
+  return fmt::format("{}.{}", major, minor);
+}
+
+// The version, or what was looked for.
+LibraryInfo Describe(const char* name, std::string (*version)()) {
+  try {
+    return {DeviceKind::kCuda, name, version()};
+  } catch (const Error& error) {
+    return {DeviceKind::kCuda, name, error.what()};
+  }
+}
+
 }  // namespace
+
+std::vector<LibraryInfo> CudaLibraries() {
+  return {Describe("runtime", RuntimeVersion), Describe("cuBLASLt", CublasLtVersion),
+          Describe("NVRTC", NvrtcVersion)};
+}
 
 BackendInfo DescribeCuda() {
   BackendInfo info{.kind = DeviceKind::kCuda, .devices = {}, .absence = {}};

@@ -6,4 +6,8 @@ BackendInfo DescribeCuda() {
   return {.kind = DeviceKind::kCuda, .devices = {}, .absence = "built without CUDA"};
 }
 
+std::vector<LibraryInfo> CudaLibraries() {
+  return {};
+}
+
 }  // namespace turbolstm

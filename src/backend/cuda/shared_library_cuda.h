@@ -6,6 +6,11 @@
 
 namespace turbolstm::cuda {
 
+inline constexpr std::initializer_list<const char*> kCublasLtNames = {"libcublasLt.so.13",
+                                                                      "libcublasLt.so.12"};
+inline constexpr std::initializer_list<const char*> kNvrtcNames = {"libnvrtc.so.13",
+                                                                   "libnvrtc.so.12", "libnvrtc.so"};
+
 // A vendor's library that is opened when it is first needed, so that the program also starts where
 // there is none.
 class SharedLibrary {

@@ -75,9 +75,7 @@ struct Plan {
 
 class GemmRunner::Library {
  public:
-  Library()
-      : library_({"libcublasLt.so.13", "libcublasLt.so.12"}),
-        workspace_(kWorkspaceBytes, "the workspace of products") {
+  Library() : library_(kCublasLtNames), workspace_(kWorkspaceBytes, "the workspace of products") {
     library_.Load(create_, "cublasLtCreate");
     library_.Load(destroy_, "cublasLtDestroy");
     library_.Load(status_text_, "cublasLtGetStatusString");

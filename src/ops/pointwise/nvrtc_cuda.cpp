@@ -27,7 +27,7 @@ struct Nvrtc::Functions {
 
 Nvrtc::Nvrtc() {
   // Never closed: kernels may be compiled until the end.
-  static const SharedLibrary library({"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"});
+  static const SharedLibrary library(kNvrtcNames);
   static Functions functions;
   library.Load(functions.error_string, "nvrtcGetErrorString");
   library.Load(functions.version, "nvrtcVersion");

@@ -1,0 +1,93 @@
+#include "train/host_training_step.h"
+
+#include <algorithm>
+
+#include "optim/gradient_clip.h"
+#include "train/model_factory.h"
+#include "train/pool_parallel.h"
+
+namespace turbolstm {
+
+HostTrainingStep::HostTrainingStep(const Model& model, Parameters* parameters, const Config& config,
+                                   std::shared_ptr<StreamPool> pool)
+    : parameters_(parameters),
+      config_(config.train),
+      pool_(std::move(pool)),
+      parallel_for_(ParallelOver(pool_.get())),
+      executable_(
+          WithLossGradients(model),
+          {.precision = PrecisionNamed(config.model.precision), .streams = pool_->streams()},
+          pool_) {
+  parameters_->BindTo(&executable_);
+  std::vector<OptimizedParameter> optimized;
+  for (size_t i = 0; i < parameters_->specs().size(); ++i) {
+    const std::span<float> weight = parameters_->values(i);
+    const std::string& name = parameters_->specs()[i].name;
+    gradients_.emplace_back(weight.size(), 0.0f);
+    has_gradient_.push_back(std::ranges::any_of(
+        executable_.lowered().outputs,
+        [&](const NamedView& output) { return output.name == GradientName(name); }));
+    for (size_t first = 0; first < weight.size(); first += kOptimizerChunk) {
+      chunks_.push_back({i, first, std::min(kOptimizerChunk, weight.size() - first)});
+    }
+  }
+  for (size_t i = 0; i < gradients_.size(); ++i) {
+    gradient_spans_.emplace_back(gradients_[i]);
+    optimized.push_back(
+        {parameters_->specs()[i].name, parameters_->values(i), gradient_spans_.back()});
+  }
+  optimizer_ = MakeOptimizer(config_.optimizer, std::move(optimized),
+                             {.learning_rate = config_.learning_rate,
+                              .weight_decay = config_.weight_decay,
+                              .momentum = config_.momentum});
+}
+
+void HostTrainingStep::Train(const Batch& batch, int64_t step) {
+  ComputeGradients(batch, step);
+  Update();
+}
+
+double HostTrainingStep::ComputeGradients(const Batch& batch, int64_t step) {
+  CheckStep(step);
+  BindBatch(&executable_, batch);
+  executable_.Run({.training = true,
+                   .seed = static_cast<uint64_t>(config_.seed),
+                   .training_step = static_cast<uint32_t>(step)});
+  const double loss = executable_.Output("loss")[0];
+  NoteLoss({step, batch.B, loss});
+  CopyGradients();
+  return loss;
+}
+
+// The executable's memory is its own; clipping writes.
+void HostTrainingStep::CopyGradients() {
+  std::vector<std::span<const float>> outputs(gradients_.size());
+  for (size_t i = 0; i < gradients_.size(); ++i) {
+    if (has_gradient_[i]) {
+      outputs[i] = executable_.Output(GradientName(parameters_->specs()[i].name));
+    }
+  }
+  parallel_for_(std::ssize(chunks_), [&](int64_t index) {
+    const Chunk& chunk = chunks_[static_cast<size_t>(index)];
+    if (!has_gradient_[chunk.parameter]) return;
+    const auto part = outputs[chunk.parameter].subspan(chunk.first, chunk.size);
+    std::ranges::copy(
+        part, gradients_[chunk.parameter].begin() + static_cast<std::ptrdiff_t>(chunk.first));
+  });
+}
+
+void HostTrainingStep::Update() {
+  if (config_.clip_norm > 0) ClipGlobalNorm(gradient_spans_, config_.clip_norm, parallel_for_);
+  optimizer_->Step(parallel_for_);
+  executable_.ParametersChanged();
+}
+
+std::vector<TrainingStep::OptimizerArray> HostTrainingStep::OptimizerArrays() {
+  std::vector<OptimizerArray> arrays;
+  for (const OptimizerState& state : optimizer_->State()) {
+    arrays.push_back({state.name, {state.values.begin(), state.values.end()}});
+  }
+  return arrays;
+}
+
+}  // namespace turbolstm
