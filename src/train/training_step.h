@@ -30,8 +30,8 @@ class TrainingStep {
   virtual ~TrainingStep() = default;
 
   // One step, or its beginning: a device may still work on it behind this. `step` counts from 0 and
-  // decides the dropout masks. Error: the loss of this or of an earlier step was not finite; the
-  // parameters are those before that step.
+  // decides the dropout masks. Error: the loss of this step, or of one before that was not known
+  // yet, is not finite; no update has been made since.
   virtual void Train(const Batch& batch, int64_t step) = 0;
   // Ends every step that has begun and brings what they changed to the parameters and states here.
   virtual void Finish() = 0;

@@ -13,6 +13,7 @@
 #include "train/model_factory.h"
 #include "train/toy_task.h"
 #include "train/trainer.h"
+#include "train/training_step_cuda.h"
 
 namespace turbolstm {
 namespace {
@@ -23,6 +24,8 @@ constexpr double kLossTolerance = 2e-4;
 // the root of a tiny second moment, a rounding moves a weight by up to a learning rate.
 constexpr double kWeightTolerance = 5e-3;
 constexpr int64_t kSteps = 20;
+// Of the norm of all gradients, fp16 against fp32.
+constexpr double kNormTolerance = 1e-2;
 
 std::string Absence() {
   for (const BackendInfo& backend : ListBackends()) {
@@ -131,6 +134,31 @@ TEST(CudaTraining, EveryPrecisionLowersTheLoss) {
     EXPECT_GE(trained.optimizer_steps, kSteps - 3) << precision;  // fp16 may skip some at first
     EXPECT_EQ(TrainOn("cuda", config).parameters, trained.parameters) << precision;
   }
+}
+
+// What the first step says of its update.
+cuda::UpdateReport FirstReport(const std::string& precision) {
+  Config config = ToyConfig();
+  config.model.precision = precision;
+  const TextTask task = MakeToyTask(config.train.batch, 0);
+  const auto model = MakeClassifier(config.model, task.vocabulary.size(), 2);
+  Parameters parameters(model->parameters(), 3);
+  cuda::CudaTrainingStep step(*model, &parameters, config, 0);
+  BucketSampler sampler(task.train.Lengths(), {.batch = config.train.batch, .seed = 1});
+  step.Train(MakeBatch(task.train, sampler.Next()), 0);
+  step.Finish();
+  return step.report();
+}
+
+TEST(CudaTraining, GradientsOfAScaledLossAreUnscaled) {
+  SKIP_WITHOUT_GPU();
+  const cuda::UpdateReport wanted = FirstReport("fp32");
+  const cuda::UpdateReport scaled = FirstReport("fp16");
+  EXPECT_EQ(wanted.loss_scale, 1);
+  EXPECT_EQ(scaled.loss_scale, cuda::kFirstLossScale);
+  EXPECT_EQ(scaled.updated, 1);
+  EXPECT_GT(wanted.norm, 0);
+  EXPECT_NEAR(scaled.norm / wanted.norm, 1, kNormTolerance);
 }
 
 TEST(CudaTraining, ALossThatIsNotFiniteIsNamedWithItsStep) {
