@@ -55,7 +55,11 @@ void Executable::SetShape(int64_t steps, int64_t batch, std::span<const int32_t>
   // Errors until here change nothing.
   has_results_ = has_memory_ = false;
   if (plan_ == nullptr || plan_->partition.weights != plan.partition.weights) {
-    weights_.resize(static_cast<size_t>(plan.partition.weights.count()));
+    const WeightSlots& slots = plan.partition.weights;
+    weights_.resize(static_cast<size_t>(slots.count()));
+    for (int32_t i = 0; i < slots.count(); ++i) {
+      weights_[static_cast<size_t>(i)].Reserve(slots.bytes(i));
+    }
     weights_packed_ = false;
   }
   layout_ = std::move(layout);
@@ -174,7 +178,8 @@ void Executable::RunTask(int32_t index, int stream) {
     const bool hoisted = lowered_.weights[static_cast<size_t>(work.weight)].hoisted;
     const WeightSlots& slots = plan_->partition.weights;
     if (!weights_packed_ || !hoisted || slots.IsShared(work.weight)) {
-      runner.PackWeight(work.weight, &weights_[static_cast<size_t>(slots.slot_of(work.weight))]);
+      runner.PackWeight(work.weight, work.part,
+                        &weights_[static_cast<size_t>(slots.slot_of(work.weight))]);
     }
     return;
   }

@@ -1,5 +1,6 @@
 #include "plan/memory.h"
 
+#include <algorithm>
 #include <numeric>
 
 namespace turbolstm {
@@ -9,7 +10,7 @@ constexpr int64_t kLine = static_cast<int64_t>(AlignedBuffer::kAlignment);
 
 int64_t RowsOf(const Buffer& buffer, const RowLayout& layout, int64_t tile_rows) {
   if (buffer.local) return tile_rows;
-  if (buffer.ring > 0) return buffer.ring * layout.batch();
+  if (buffer.ring > 0) return std::min<int64_t>(buffer.ring, layout.steps()) * layout.batch();
   switch (buffer.domain) {
     case Domain::kStep:
       return layout.rows();

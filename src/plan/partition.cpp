@@ -24,6 +24,9 @@ int64_t RowsInCache(const LoweredGraph& graph) {
   return std::clamp<int64_t>(kElements / width, 128, 4096);
 }
 
+// Seconds an element takes to be packed.
+constexpr double kPackingCost = 1e-10;
+
 // The waves of groups that take turns block by block.
 class Partitioner {
  public:
@@ -117,11 +120,16 @@ class Partitioner {
     return false;
   }
 
+  // With one block there is nothing to take turns in: groups follow each other, so that a weight
+  // is done with before the next group's are packed.
+  bool IsOneBlock() const { return layout_.steps() <= result_.time_block; }
+
   // A group may take its turn within the wave if every block of it needs only blocks that the wave
   // has been through by then, and overwrites none that the wave still looks at in a later turn.
   bool JoinsWave(int32_t id) const {
     const Group& g = group(id);
-    if (!IsBlockwise(g) || wave_.empty() || WritesAny(g, read_across_blocks_)) return false;
+    if (!IsBlockwise(g) || wave_.empty() || IsOneBlock()) return false;
+    if (WritesAny(g, read_across_blocks_)) return false;
     std::optional<Direction> direction = direction_;
     bool joins = true;
     const auto walk = [&](Direction wanted) {
@@ -191,17 +199,27 @@ class Partitioner {
       if (result_.weights.slot_of(weight) >= 0) return;
       result_.weights.Take(weight);
       const View& matrix = graph_.weights[static_cast<size_t>(weight)].matrix;
-      Task task;
-      task.name = "pack " + graph_.buffers[static_cast<size_t>(matrix.buffer)].name;
-      task.group = -1 - weight;
-      task.row_end = matrix.width;
-      task.cost = static_cast<double>(matrix.width) * 1e-10;
-      task.reads = {WholeAccess(matrix)};
-      task.writes = {PackedAccess(weight)};
-      result_.tasks.push_back(std::move(task));
-      result_.work.push_back({.weight = weight});
+      const int64_t parts = PackingParts();
+      for (int64_t part = 0; part < parts; ++part) {
+        Task task;
+        task.name = "pack " + graph_.buffers[static_cast<size_t>(matrix.buffer)].name;
+        task.group = -1 - weight;
+        task.row_begin = matrix.width * part / parts;
+        task.row_end = matrix.width * (part + 1) / parts;
+        task.cost = static_cast<double>(matrix.width) / static_cast<double>(parts) * kPackingCost;
+        task.reads = {WholeAccess(matrix)};
+        task.writes = {PackedAccess(weight)};
+        task.writes[0].column_begin = part;
+        task.writes[0].column_end = part + 1;
+        result_.tasks.push_back(std::move(task));
+        result_.work.push_back({.weight = weight, .part = {part, parts}});
+      }
     });
   }
+
+  // A part for each stream, unless loops without sequences have no task that would stand between
+  // a weight's parts and those of the next one in its place.
+  int64_t PackingParts() const { return layout_.batch() == 0 ? 1 : options_.streams; }
 
   // Behind the group's tasks.
   void ReleaseWeights(int32_t id) {
@@ -292,7 +310,7 @@ class Partitioner {
   // Places of packed weights stand behind the buffers in the numbering.
   Access PackedAccess(int32_t weight) const {
     const int32_t slot = result_.weights.slot_of(weight);
-    return {static_cast<int32_t>(graph_.buffers.size()) + slot, 0, 1, 0, 1, 0, 1};
+    return {static_cast<int32_t>(graph_.buffers.size()) + slot, 0, 1, 0, 1, 0, PackingParts()};
   }
 
   // The part of a view that a task on this tile touches, `delay` steps before or behind.

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "ops/matmul/matmul.h"
 #include "plan/lowered.h"
 #include "plan/row_layout.h"
 #include "plan/task.h"
@@ -29,8 +30,9 @@ WorkKind KindOfWork(const Group& group);
 
 // What task i does, beside its tile.
 struct Work {
-  int32_t weight = -1;  // packs a weight, or ...
+  int32_t weight = -1;  // packs a part of a weight, or ...
   int32_t group = -1;   // ... runs a group; for a reduction the tile's rows are columns
+  PackingPart part{};   // of the weight
   bool first = true;    // a reduction's first part: writes its result instead of adding to it
 };
 

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "graph/passes/passes.h"
 #include "graph/text.h"
@@ -19,11 +21,16 @@ struct Cut {
     partition = PartitionWork(lowered, layout, options);
   }
 
-  // "name 0:2" in order: the steps of each task, "rows 0:1" where it has not all.
+  // "name 0:2" in order: the steps of each task, "rows 0:1" where it has not all; of a packing its
+  // part, "pack w 1/2".
   std::vector<std::string> Tasks() const {
     std::vector<std::string> texts;
     for (size_t i = 0; i < partition.tasks.size(); ++i) {
       const Task& task = partition.tasks[i];
+      if (const Work& work = partition.work[i]; work.weight >= 0) {
+        texts.push_back(fmt::format("{} {}/{}", task.name, work.part.index + 1, work.part.count));
+        continue;
+      }
       std::string text = fmt::format("{} {}:{}", task.name, task.time_begin, task.time_end);
       if (task.row_begin > 0 || task.row_end < layout.batch()) {
         text += fmt::format(" rows {}:{}", task.row_begin, task.row_end);
@@ -87,13 +94,14 @@ output s = s
 // Parts of a sum over rows are columns; blocks after the first add to what is there.
 TEST(Partition, SumsOverRowsAreDoneInPartsOfColumnsAndBlocksOfSteps) {
   const Cut cut(kSums, 4, 32, {.streams = 2, .time_block = 2});
-  EXPECT_EQ(cut.Tasks(), (Texts{"pack w 0:0", "y 0:2", "s 0:2 rows 0:16", "s 0:2 rows 16:20",
-                                "y 2:4", "s 2:4 rows 0:16 adds", "s 2:4 rows 16:20 adds"}));
+  EXPECT_EQ(cut.Tasks(),
+            (Texts{"pack w 1/2", "pack w 2/2", "y 0:2", "s 0:2 rows 0:16", "s 0:2 rows 16:20",
+                   "y 2:4", "s 2:4 rows 0:16 adds", "s 2:4 rows 16:20 adds"}));
 }
 
 TEST(Partition, AStepOfItsOwnIsCutByRows) {
   const Cut cut(kSums, 1, 32, {.streams = 2});
-  EXPECT_EQ(cut.Tasks(), (Texts{"pack w 0:0", "y 0:1 rows 0:16", "y 0:1 rows 16:32",
+  EXPECT_EQ(cut.Tasks(), (Texts{"pack w 1/2", "pack w 2/2", "y 0:1 rows 0:16", "y 0:1 rows 16:32",
                                 "s 0:1 rows 0:16", "s 0:1 rows 16:20"}));
 }
 
@@ -123,7 +131,7 @@ output late = late
 output z = z
 )",
                 2, 1, {.streams = 1, .time_block = 1});
-  EXPECT_EQ(cut.Tasks(), (Texts{"pack w 0:0", "wide 0:1", "late 0:1", "wide 1:2", "late 1:2",
+  EXPECT_EQ(cut.Tasks(), (Texts{"pack w 1/1", "wide 0:1", "late 0:1", "wide 1:2", "late 1:2",
                                 "c,d 0:1", "z 0:1", "c,d 1:2", "z 1:2"}));
 }
 
@@ -150,8 +158,43 @@ output g = g
   for (const Task& task : cut.partition.tasks) {
     if (task.name == "pack w") places.push_back(task.writes[0].buffer);
   }
-  ASSERT_EQ(places.size(), 2u);
-  EXPECT_EQ(places[0], places[1]) << "nothing orders the second packing behind the products";
+  ASSERT_EQ(places.size(), 4u) << "two weights in two parts each";
+  EXPECT_EQ(places[0], places[2]) << "nothing orders the second packing behind the products";
+}
+
+// Without blocks to take turns in, a layer's input weight is done with before its recurrent one is
+// packed.
+TEST(Partition, InOneBlockAWeightIsPackedWhereTheGroupBeforeHadIts) {
+  constexpr std::string_view kLayer = R"(
+input x: step[4]
+parameter w: static[4, 4]
+parameter u: static[4, 4]
+p: step[4] = matmul(w, x)
+%3: step[4] = matmul(u, h@1)
+%4: step[4] = add(%3, p)
+h: step[4] = tanh(%4)
+%6: step[4] = matmul_transposed(u, g@1) reverse
+%7: step[4] = add(%6, h) reverse
+g: step[4] = tanh(%7) reverse
+%9: step[4] = matmul_transposed(w, g)
+output y = %9
+)";
+  const PartitionOptions options{.streams = 2, .time_block = 2};
+  EXPECT_EQ(Cut(kLayer, 2, 3, options).partition.weights.count(), 1);
+  EXPECT_EQ(Cut(kLayer, 4, 3, options).partition.weights.count(), 2);
+}
+
+// Streams share the work of packing, unless a loop without sequences would leave the parts of two
+// weights in one place unordered.
+TEST(Partition, AWeightIsPackedInAPartForEachStream) {
+  const auto packings = [](int64_t batch) {
+    const Cut cut(kSums, 4, batch, {.streams = 3});
+    const auto& tasks = cut.partition.tasks;
+    return std::count_if(tasks.begin(), tasks.end(),
+                         [](const Task& task) { return task.name == "pack w"; });
+  };
+  EXPECT_EQ(packings(5), 3);
+  EXPECT_EQ(packings(0), 1);
 }
 
 // Both products run block by block: neither is done with before the other begins.

@@ -326,13 +326,13 @@ void StageRunner::SumOuterProducts(const Stage& stage, ConstRows a, ConstRows b,
   }
 }
 
-void StageRunner::PackWeight(int32_t weight, PackedMatrix* packed) const {
+void StageRunner::PackWeight(int32_t weight, const PackingPart& part, PackedMatrix* packed) const {
   const PackedWeight& source = state_.graph->weights[static_cast<size_t>(weight)];
   const std::vector<int64_t>& shape = source.features;
   const int64_t heads = shape.size() == 3 ? shape[0] : 1;
   const MatrixView matrix{reinterpret_cast<const float*>(Address(source.matrix, 0)),
                           heads * shape.end()[-2], shape.back(), shape.back()};
-  Pack(matrix, !source.transposed, ProductType(), packed, heads);
+  Pack(matrix, !source.transposed, ProductType(), packed, heads, part);
 }
 
 }  // namespace turbolstm

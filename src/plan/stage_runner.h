@@ -62,7 +62,7 @@ class StageRunner {
   // A stage that needs a whole sequence at once.
   void RunWhole(const Stage& stage);
 
-  void PackWeight(int32_t weight, PackedMatrix* packed) const;
+  void PackWeight(int32_t weight, const PackingPart& part, PackedMatrix* packed) const;
 
  private:
   const Buffer& buffer(int32_t id) const { return state_.graph->buffers[static_cast<size_t>(id)]; }

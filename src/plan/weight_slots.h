@@ -26,7 +26,8 @@ class WeightSlots {
   int32_t count() const { return static_cast<int32_t>(slots_.size()); }
   // Whether the place holds different weights in the course of a run.
   bool IsShared(int32_t weight) const { return slots_[Slot(weight)].holders > 1; }
-  // Of all places, packed for the current CPU.
+  // Of a place and of all of them, packed for the current CPU.
+  int64_t bytes(int32_t slot) const { return slots_[static_cast<size_t>(slot)].bytes; }
   int64_t bytes() const;
 
   bool operator==(const WeightSlots&) const = default;

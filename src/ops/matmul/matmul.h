@@ -47,6 +47,12 @@ struct ColumnRange {
   int64_t end = 0;
 };
 
+// Part `index` of `count` that a packing is cut into, for several threads.
+struct PackingPart {
+  int64_t index = 0;
+  int64_t count = 1;
+};
+
 // The right operand B [K, N] of y = x B in the layout that the kernels stream, or `heads` of them
 // for a block-diagonal product. A later Pack of the same size writes into the same memory.
 class PackedMatrix {
@@ -58,9 +64,12 @@ class PackedMatrix {
   // Calls on column ranges that begin and end at multiples of this (or at n) waste no work.
   int64_t tile_columns() const;
   int64_t bytes() const;
+  // Makes room for so many bytes, which PackedBytes tells; leaves no matrix in it if that is more
+  // than there was.
+  void Reserve(int64_t bytes) { words_.Reserve(bytes / static_cast<int64_t>(sizeof(uint32_t))); }
 
  private:
-  friend void Pack(const MatrixView&, bool, DType, PackedMatrix*, int64_t);
+  friend void Pack(const MatrixView&, bool, DType, PackedMatrix*, int64_t, const PackingPart&);
   friend void MatMul(const ConstRows&, int64_t, const PackedMatrix&, const ColumnRange&,
                      const float*, bool, const Rows&);
 
@@ -75,8 +84,9 @@ class PackedMatrix {
 // Packs a weight for y = x W^T (transposed: `weight` is [heads * N, K]) or y = x W (`weight` is
 // [heads * K, N]), rounding to `storage` (kFloat32 or kBFloat16). With bf16 storage the products
 // are of bf16 numbers, in hardware where the CPU has AVX512-BF16, else widened to fp32.
+// All parts must be packed, at the same time or in any order; more than one need room reserved.
 void Pack(const MatrixView& weight, bool transposed, DType storage, PackedMatrix* packed,
-          int64_t heads = 1);
+          int64_t heads = 1, const PackingPart& part = {});
 
 // Bytes that Pack takes for `heads` matrices B [K, N] on the current CPU target.
 int64_t PackedBytes(int64_t k, int64_t n, DType storage, int64_t heads = 1);

@@ -327,6 +327,28 @@ TEST_P(MatMulTest, PacksAgainAfterAMove) {
   EXPECT_TRUE(first.SameBits(second));
 }
 
+// Whatever the parts and their order, the same bits as in one go.
+TEST_P(MatMulTest, PacksInParts) {
+  for (const bool transposed : {false, true}) {
+    for (const auto& [n, k, heads] :
+         {std::tuple{200, 21, 1}, {33, 7, 3}, {1, 300, 2}, {0, 5, 1}, {5, 0, 1}}) {
+      const Weight weight(&random_, heads * (transposed ? n : k), transposed ? k : n, arithmetic());
+      PackedMatrix whole, parts;
+      Pack(weight.view, transposed, arithmetic(), &whole, heads);
+      parts.Reserve(PackedBytes(k, n, arithmetic(), heads));
+      for (const int64_t part : {2, 0, 1}) {
+        Pack(weight.view, transposed, arithmetic(), &parts, heads, {part, 3});
+      }
+      RandomRows x(&random_, 3, heads * k, arithmetic(), false);
+      Result want(&random_, 3, heads * n, DType::kFloat32);
+      Result got = want;
+      MatMul(x.View(), 3, whole, nullptr, false, want.View());
+      MatMul(x.View(), 3, parts, nullptr, false, got.View());
+      EXPECT_TRUE(got.SameBits(want)) << n << " x " << k << ", " << heads << " heads";
+    }
+  }
+}
+
 TEST_P(MatMulTest, SaysBeforehandWhatPackingTakes) {
   for (const auto& [n, k] : {std::pair{4, 4}, {33, 7}, {1, 300}, {0, 5}, {5, 0}}) {
     const Weight weight(&random_, 2 * n, k, arithmetic());
@@ -341,6 +363,8 @@ TEST_P(MatMulTest, ErrorsNameWhatCame) {
   PackedMatrix packed;
   EXPECT_THROW(Pack(weight.view, true, DType::kInt32, &packed), Error);
   EXPECT_THROW(Pack(weight.view, true, arithmetic(), &packed, 3), Error);
+  EXPECT_THROW(Pack(weight.view, true, arithmetic(), &packed, 1, {2, 2}), Error);
+  EXPECT_THROW(Pack(weight.view, true, arithmetic(), &packed, 1, {0, 2}), Error) << "no room";
   Pack(weight.view, true, arithmetic(), &packed);
   Result y(&random_, 1, 4, DType::kFloat32);
   const ConstRows x{weight.data.data(), 4, DType::kFloat32};

@@ -18,6 +18,7 @@ class WordBuffer {
     }
     return buffer_.As<uint32_t>();
   }
+  uint32_t* data() { return buffer_.As<uint32_t>(); }
   const uint32_t* get() const { return buffer_.As<uint32_t>(); }
   int64_t capacity() const { return static_cast<int64_t>(buffer_.size() / sizeof(uint32_t)); }
 
