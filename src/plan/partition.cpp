@@ -51,7 +51,7 @@ class Partitioner {
 
   // With several streams there are several blocks, so that products can run beside a loop.
   int64_t AutomaticBlock() const {
-    constexpr int64_t kLeastBlocks = 4;
+    constexpr int64_t kLeastBlocks = 8;
     const int64_t in_cache = RowsInCache(graph_) / std::max<int64_t>(1, layout_.batch());
     const int64_t shared =
         options_.streams > 1 ? CeilDiv(layout_.steps(), kLeastBlocks) : layout_.steps();
