@@ -253,6 +253,7 @@ void CudaExecutable::CheckIndices() {
 }
 
 void CudaExecutable::FailIndex(const IndexFault& fault) const {
+  TL_CHECK(fault.found > 0, "[execution] a block of a persistent kernel waited in vain for others");
   int32_t stage = fault.found - 1;
   for (const Group& group : lowered_.groups) {
     const auto stages = static_cast<int32_t>(group.stages.size());

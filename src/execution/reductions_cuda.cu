@@ -35,22 +35,83 @@ SumShape ShapeOver(int64_t rows, int64_t width) {
   return {parts, (rows + parts - 1) / parts};
 }
 
-// The sum of four columns over rows `first`, first + step, ... below `end`.
-__device__ Four SumColumns(const Sequences& sequences, const RowRange& range, const RowOperand& x,
-                           long long first, long long end, int step, long long column,
-                           long long width) {
+// Rows `first`, first + step, ... below `end`: where each of them begins; null for padding.
+struct AnyRows {
+  __device__ AnyRows(const RowOperand& operand, const Sequences& all, const RowRange& walked,
+                     long long first, int stride)
+      : x(operand), sequences(all), range(walked), cursor(first, stride, all.batch, all, walked) {}
+
+  __device__ const char* Next() {
+    const char* row = ReadRow(x, sequences, cursor.site);
+    cursor.Advance(sequences, range);
+    return row;
+  }
+
+  const RowOperand& x;
+  const Sequences& sequences;
+  const RowRange& range;
+  RowCursor cursor;
+};
+
+// Step rows that lie one behind the other: an address is the last one's and a constant.
+struct EvenRows {
+  __device__ EvenRows(const RowOperand& x, const Sequences& all, const RowRange& range,
+                      long long first, int stride)
+      : data(x.data + (range.time_begin * all.batch + first) * x.row_bytes),
+        step(stride * x.row_bytes),
+        lengths(range.padded ? all.lengths : nullptr),
+        batch(static_cast<int>(all.batch)) {
+    if (!lengths) return;
+    const Site site = SiteOf(first, all.batch, all, range);
+    t = static_cast<int>(site.t);
+    b = static_cast<int>(site.b);
+    steps = stride / batch;
+    sequences = stride % batch;
+  }
+
+  __device__ const char* Next() {
+    const char* row = data;
+    data += step;
+    if (!lengths) return row;
+    if (t >= lengths[b]) row = nullptr;
+    t += steps;
+    b += sequences;
+    if (b >= batch) {
+      b -= batch;
+      ++t;
+    }
+    return row;
+  }
+
+  const char* data;
+  long long step;
+  const int* lengths;
+  int batch;
+  int t = 0;
+  int b = 0;
+  int steps = 0;  // a stride is so many steps and sequences
+  int sequences = 0;
+};
+
+bool LieEvenly(const RowOperand& x, const Sequences& sequences, const RowRange& range) {
+  constexpr int64_t kMost = (int64_t{1} << 31) - kBlockThreads;
+  return x.data && x.delay == 0 && x.kind == RowKind::kStep &&
+         range.time_begin + range.steps <= std::min<int64_t>(x.period, kMost) &&
+         sequences.batch <= kMost;
+}
+
+// The sum of four columns over `rows`, which begin at row `first`.
+template <typename Rows>
+__device__ Four SumColumns(Rows rows, signed char dtype, long long first, long long end, int step,
+                           long long column, long long width) {
   constexpr int kAtOnce = 4;
   Four sum;
   for (long long row = first; row < end; row += kAtOnce * step) {
-    const char* rows[kAtOnce];
+    const char* at[kAtOnce];
 #pragma unroll
-    for (int k = 0; k < kAtOnce; ++k) {
-      const long long r = row + k * step;
-      rows[k] =
-          r < end ? ReadRow(x, sequences, SiteOf(r, sequences.batch, sequences, range)) : nullptr;
-    }
+    for (int k = 0; k < kAtOnce; ++k) at[k] = row + k * step < end ? rows.Next() : nullptr;
     Four some[kAtOnce];
-    LoadFours(rows, x.dtype, column, width, some);
+    LoadFours(at, dtype, column, width, some);
 #pragma unroll
     for (int k = 0; k < kAtOnce; ++k) AddTo(&sum, some[k]);
   }
@@ -58,6 +119,7 @@ __device__ Four SumColumns(const Sequences& sequences, const RowRange& range, co
 }
 
 // y[part, :] = the sum of the rows of a part. A block has four columns a lane of one part.
+template <typename Rows>
 __global__ void __launch_bounds__(kBlockThreads)
     SumRowsKernel(Sequences sequences, RowRange range, long long rows, long long rows_per_part,
                   RowOperand x, long long width, long long tiles, float* y) {
@@ -67,9 +129,11 @@ __global__ void __launch_bounds__(kBlockThreads)
   const long long column = 4 * (tile * blockDim.x + threadIdx.x);
   const long long end = min(rows, (part + 1) * rows_per_part);
   Four sum;
-  if (column < width) {
-    sum = SumColumns(sequences, range, x, part * rows_per_part + threadIdx.y, end, blockDim.y,
-                     column, width);
+  const long long first = part * rows_per_part + threadIdx.y;
+  const int step = blockDim.y;
+  if (column < width && first < end) {
+    const Rows its_rows(x, sequences, range, first, step);
+    sum = SumColumns(its_rows, x.dtype, first, end, step, column, width);
   }
   const int place = threadIdx.y * blockDim.x + threadIdx.x;
   partial[place] = sum;
@@ -88,7 +152,9 @@ void LaunchPass(const Sequences& sequences, const RowRange& range, int64_t rows,
   const int lanes = LanesFor(x.width, most_lanes);
   const int64_t tiles = TilesOf(x.width, lanes);
   const dim3 block(static_cast<unsigned>(lanes), static_cast<unsigned>(kBlockThreads / lanes));
-  SumRowsKernel<<<static_cast<unsigned>(tiles * shape.parts), block, 0, stream>>>(
+  const auto kernel =
+      LieEvenly(x.rows, sequences, range) ? SumRowsKernel<EvenRows> : SumRowsKernel<AnyRows>;
+  kernel<<<static_cast<unsigned>(tiles * shape.parts), block, 0, stream>>>(
       sequences, range, rows, shape.rows_per_part, x.rows, x.width, tiles, y);
   TL_CUDA_CHECK(cudaGetLastError());
 }
@@ -114,7 +180,7 @@ void LaunchSumRows(const WideOperand& x, const RowRange& range, float* y, void* 
   WideOperand partial{{}, x.width};
   partial.rows.data = static_cast<const char*>(scratch);
   partial.rows.row_bytes = x.width * static_cast<int64_t>(sizeof(float));
-  partial.rows.kind = RowKind::kBatch;
+  partial.rows.kind = RowKind::kStep;
   LaunchPass(parts, {0, 1, false}, shape.parts, {1, shape.parts}, kLanesOfSecondPass, partial, y,
              context.stream);
 }

@@ -147,7 +147,7 @@ __device__ void LoadFours(const char* const (&rows)[kRows], signed char dtype, l
   bool even = i + 4 <= n && static_cast<DType>(dtype) != DType::kInt32;
 #pragma unroll
   for (int k = 0; k < kRows; ++k) {
-    even = even && rows[k] && LiesEvenly(rows[k] + i * bytes, 4 * bytes);
+    even = even && (!rows[k] || LiesEvenly(rows[k] + i * bytes, 4 * bytes));
   }
   if (!even) {
 #pragma unroll
@@ -155,13 +155,15 @@ __device__ void LoadFours(const char* const (&rows)[kRows], signed char dtype, l
   } else if (static_cast<DType>(dtype) == DType::kFloat32) {
 #pragma unroll
     for (int k = 0; k < kRows; ++k) {
-      x[k] = FromWords(*reinterpret_cast<const float4*>(rows[k] + i * bytes));
+      x[k] = {};
+      if (rows[k]) x[k] = FromWords(*reinterpret_cast<const float4*>(rows[k] + i * bytes));
     }
   } else {
     uint2 bits[kRows];
 #pragma unroll
     for (int k = 0; k < kRows; ++k) {
-      bits[k] = *reinterpret_cast<const uint2*>(rows[k] + i * bytes);
+      bits[k] = make_uint2(0, 0);  // zeros of either type
+      if (rows[k]) bits[k] = *reinterpret_cast<const uint2*>(rows[k] + i * bytes);
     }
 #pragma unroll
     for (int k = 0; k < kRows; ++k) x[k] = FromHalves(bits[k], dtype);

@@ -74,18 +74,23 @@ struct SumTask {
     }
     return high;
   }
-  __device__ const char* RowOf(long long place) const {
-    return ReadRow(g, sequences, SiteOf(row_of[place], sequences.batch, sequences, range));
+  // Of a row that is no padding.
+  __device__ const char* Address(Row row) const {
+    const auto batch = static_cast<Row>(sequences.batch);
+    return RowAddress(g, sequences, range.time_begin + row / batch, row % batch);
   }
   // The sum of four columns over the rows of sorted places [begin, end), in order.
   __device__ Four Sum(long long begin, long long end, long long column) const {
     Four sum;
     constexpr int kAtOnce = 8;
     for (long long place = begin; place < end; place += kAtOnce) {
+      Row row[kAtOnce];
+#pragma unroll
+      for (int k = 0; k < kAtOnce; ++k) row[k] = row_of[min(place + k, end - 1)];
       const char* rows_at[kAtOnce];
 #pragma unroll
       for (int k = 0; k < kAtOnce; ++k) {
-        rows_at[k] = place + k < end ? RowOf(place + k) : nullptr;
+        rows_at[k] = place + k < end ? Address(row[k]) : nullptr;
       }
       Four some[kAtOnce];
       LoadFours(rows_at, g.dtype, column, width, some);

@@ -1,6 +1,7 @@
 #include "execution/stage_enqueuer_cuda.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "backend/cuda/check_cuda.h"
 #include "base/error.h"
@@ -41,6 +42,7 @@ StageEnqueuer::StageEnqueuer(const LoweredGraph& graph, const DeviceMemory& memo
   auto next = compiled.begin();
   for (const Group& group : graph_.groups) {
     one_kernel_.push_back(RunsInOneKernel(graph_, group));
+    matches_.push_back(MatchPersistentLoop(graph_, group));
     kernels_.emplace_back(group.stages.size());
     for (size_t i = 0; i < group.stages.size(); ++i) {
       if (group.stages[i].kind == Stage::Kind::kPointwise) kernels_.back()[i] = *next++;
@@ -137,7 +139,8 @@ bool StageEnqueuer::Resize(const DeviceShape& shape) {
       }
     }
   }
-  bool moved = Grow(&gathered_[0], gathered[0], "rows gathered for products");
+  bool moved = MakeLoops();
+  moved |= Grow(&gathered_[0], gathered[0], "rows gathered for products");
   moved |= Grow(&gathered_[1], gathered[1], "rows gathered for products");
   moved |= Grow(&scratch_, scratch, "sums over rows");
   if (Grow(&zeros_, zeros, "rows of zeros")) {
@@ -147,10 +150,24 @@ bool StageEnqueuer::Resize(const DeviceShape& shape) {
   return moved;
 }
 
+// Kernels of loops depend on the number of sequences.
+bool StageEnqueuer::MakeLoops() {
+  loops_.assign(graph_.groups.size(), std::nullopt);
+  int64_t bytes = 0;
+  for (size_t g = 0; g < loops_.size(); ++g) {
+    if (!matches_[g] || shape_.resets || shape_.steps < 2) continue;
+    PersistentLoop loop(matches_[g]->step, shape_.batch);
+    if (!loop.Fits()) continue;
+    bytes = std::max(bytes, loop.ScratchBytes());
+    loops_[g] = std::move(loop);
+  }
+  return Grow(&arrivals_, bytes, "signals between blocks");
+}
+
 int64_t StageEnqueuer::bytes() const {
   return gemm_.workspace_bytes() +
-         static_cast<int64_t>(narrow_statics_.size() + gathered_[0].size() + gathered_[1].size() +
-                              zeros_.size() + scratch_.size());
+         static_cast<int64_t>(narrow_statics_.size() + arrivals_.size() + gathered_[0].size() +
+                              gathered_[1].size() + zeros_.size() + scratch_.size());
 }
 
 // --- Where rows lie.
@@ -306,7 +323,7 @@ void StageEnqueuer::Enqueue(const OperatorContext& context, const float* row_cou
   for (size_t g = 0; g < graph_.groups.size(); ++g) {
     if (one_kernel_[g]) {
       EnqueueTimeLoop(graph_.groups[g], kernels_[g][0]);
-    } else {
+    } else if (!EnqueuePersistent(g)) {
       EnqueueGroup(graph_.groups[g], kernels_[g]);
     }
   }
@@ -359,6 +376,39 @@ void StageEnqueuer::EnqueueTimeLoop(const Group& group, const PointwiseKernel& k
                  inputs,
                  outputs},
                 stream());
+}
+
+bool StageEnqueuer::EnqueuePersistent(size_t group) {
+  if (!loops_[group]) return false;
+  const LoopMatch& match = *matches_[group];
+  const bool reverse = graph_.groups[group].direction == Direction::kReverse;
+  constexpr int64_t kMostRows = std::numeric_limits<int32_t>::max();
+  if (rows() > kMostRows) return false;  // which the kernel counts in 32 bits
+  // In reverse, shorter sequences begin within the steps, behind rows that the loop made zero.
+  if (reverse && shape_.ragged && match.x.init.buffer >= 0) return false;
+  LoopRun run;
+  run.x = OperandOf(match.x);
+  run.x.delay = 0;
+  const PackedWeight& weight = graph_.weights[static_cast<size_t>(match.product->weight)];
+  run.sequences = context_.sequences;
+  run.range = {0, shape_.steps, shape_.ragged};
+  run.reverse = reverse;
+  run.weight = WeightFor(match.product->weight);
+  if (!IsAligned(match.step, run.x, run.weight)) return false;
+  run.weight_stride = weight.features.back();
+  run.weight_transposed = weight.transposed;
+  if (match.product->bias.buffer >= 0) {
+    run.bias = reinterpret_cast<const float*>(Address(match.product->bias, 0));
+  }
+  std::vector<RowOperand> inputs;
+  std::vector<RowOutput> outputs;
+  for (const Operand& operand : match.program->inputs) inputs.push_back(OperandOf(operand));
+  for (const View& output : match.program->outputs) outputs.push_back(OutputOf(output));
+  for (const View& kept : match.kept) outputs.push_back(OutputOf(kept));
+  run.inputs = inputs;
+  run.outputs = outputs;
+  loops_[group]->Launch(run, arrivals_.data(), &context_.fault->found, stream());
+  return true;
 }
 
 // range: steps of Step rows; one_step tells that the stage runs step after step.

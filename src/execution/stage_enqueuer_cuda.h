@@ -3,13 +3,16 @@
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "backend/cuda/runtime_cuda.h"
 #include "execution/device_memory_cuda.h"
 #include "execution/operators_cuda.h"
+#include "execution/persistent_match_cuda.h"
 #include "ops/matmul/gemm_cuda.h"
+#include "ops/persistent_loop/persistent_loop_cuda.h"
 #include "ops/pointwise/kernel_cuda.h"
 #include "plan/lowered.h"
 
@@ -82,6 +85,8 @@ class StageEnqueuer {
   void EnqueueGroup(const Group& group, const std::vector<PointwiseKernel>& kernels);
   void EnqueueLoop(const Group& group, const std::vector<PointwiseKernel>& kernels);
   void EnqueueTimeLoop(const Group& group, const PointwiseKernel& kernel);
+  // False when the loop cannot run as a persistent kernel at this shape.
+  bool EnqueuePersistent(size_t group);
   void EnqueueRows(const Stage& stage, const PointwiseKernel& kernel, const RowRange& range,
                    bool one_step);
   void EnqueueProgram(const Stage& stage, const PointwiseKernel& kernel, const RowRange& range,
@@ -104,6 +109,7 @@ class StageEnqueuer {
 
   // --- Weights.
 
+  bool MakeLoops();
   void PlaceNarrowStatics();
   const void* WeightFor(int32_t weight);
   const void* NarrowStatic(const View& view);
@@ -115,7 +121,10 @@ class StageEnqueuer {
   GemmRunner gemm_;
   std::vector<std::vector<PointwiseKernel>> kernels_;  // by group and stage
   std::vector<bool> one_kernel_;                       // loops that a single kernel walks through
-  std::vector<bool> zero_padded_;                      // buffers whose padded rows are zero
+  std::vector<std::optional<LoopMatch>> matches_;      // by group: loops for persistent kernels
+  std::vector<std::optional<PersistentLoop>> loops_;   // those of the current batch size
+  DeviceBuffer arrivals_;
+  std::vector<bool> zero_padded_;  // buffers whose padded rows are zero
   DeviceShape shape_;
   OperatorContext context_;
   const float* row_counts_ = nullptr;

@@ -38,19 +38,6 @@ std::string FloatLiteral(float value) {
   return fmt::format("{:a}f", value);
 }
 
-std::string_view MemoryType(DType dtype) {
-  switch (dtype) {
-    case DType::kFloat32:
-      return "Fp32";
-    case DType::kBFloat16:
-      return "Bf16";
-    case DType::kFloat16:
-      return "Fp16";
-    default:
-      Fail("[pointwise] got the type {}, wants float32, bfloat16 or float16", Name(dtype));
-  }
-}
-
 // Values that some output depends on.
 std::vector<bool> LiveValues(const PointwiseProgram& program) {
   std::vector<bool> live(program.ValueCount(), false);
@@ -74,6 +61,11 @@ class KernelWriter {
         program_(named.typed.program),
         live_(LiveValues(program_)) {}
 
+  std::string Compute() {
+    WriteCompute();
+    return text_;
+  }
+
   std::string Write() {
     Line("");
     Line("// {}", KernelKey(typed_));
@@ -96,8 +88,8 @@ class KernelWriter {
 
   size_t Inputs() const { return program_.inputs.size(); }
   size_t Outputs() const { return program_.outputs.size(); }
-  std::string_view InputType(size_t i) const { return MemoryType(typed_.inputs[i]); }
-  std::string_view OutputType(size_t i) const { return MemoryType(typed_.outputs[i]); }
+  std::string_view InputType(size_t i) const { return MemoryTypeName(typed_.inputs[i]); }
+  std::string_view OutputType(size_t i) const { return MemoryTypeName(typed_.outputs[i]); }
   // The same for all rows, or for all elements of a row.
   bool SharedByRows(size_t i) const {
     return program_.inputs[i] == InputKind::kRowVector || program_.inputs[i] == InputKind::kScalar;
@@ -420,6 +412,35 @@ std::string FunctionTable(const NamedTypedProgram& named) {
 
 }  // namespace
 
+std::string_view MemoryTypeName(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat32:
+      return "Fp32";
+    case DType::kBFloat16:
+      return "Bf16";
+    case DType::kFloat16:
+      return "Fp16";
+    default:
+      Fail("[pointwise] got the type {}, wants float32, bfloat16 or float16", Name(dtype));
+  }
+}
+
+std::string EmitComputeFunction(const NamedTypedProgram& named) {
+  return KernelWriter(named).Compute();
+}
+
+std::string ComputeArguments(const NamedTypedProgram& named) {
+  const std::vector<bool> live = LiveValues(named.typed.program);
+  std::string arguments;
+  for (size_t i = 0; i < named.typed.program.inputs.size(); ++i) {
+    if (live[i]) arguments += fmt::format("x{}, ", i);
+  }
+  for (size_t i = 0; i < named.typed.program.outputs.size(); ++i) {
+    arguments += fmt::format("{}y{}", i == 0 ? "" : ", ", i);
+  }
+  return arguments;
+}
+
 std::string KernelName(const NamedTypedProgram& named, KernelVariant variant) {
   if (named.typed.time_loop) {
     return variant == KernelVariant::kGeneral ? named.name + "_time_loop" : "";
@@ -436,8 +457,8 @@ void Validate(const TypedProgram& typed) {
   TL_CHECK(typed.outputs.size() == typed.program.outputs.size(),
            "[pointwise] got types of {} outputs, wants {}", typed.outputs.size(),
            typed.program.outputs.size());
-  for (DType dtype : typed.inputs) MemoryType(dtype);
-  for (DType dtype : typed.outputs) MemoryType(dtype);
+  for (DType dtype : typed.inputs) MemoryTypeName(dtype);
+  for (DType dtype : typed.outputs) MemoryTypeName(dtype);
 }
 
 std::string KernelKey(const TypedProgram& typed) {

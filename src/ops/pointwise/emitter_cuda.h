@@ -32,6 +32,14 @@ void Validate(const TypedProgram& typed);
 // One line that says everything, so equal keys mean equal kernels.
 std::string KernelKey(const TypedProgram& typed);
 
+// Parts of the source of other kernels that run a program.
+// "Fp32", "Bf16" or "Fp16": the type of the device code that stands for a type in memory.
+std::string_view MemoryTypeName(DType dtype);
+// The function `<name>_compute` of one element, and what it is called with: the inputs that count
+// as x0, x1, ... and the outputs as y0, y1, ...
+std::string EmitComputeFunction(const NamedTypedProgram& named);
+std::string ComputeArguments(const NamedTypedProgram& named);
+
 // A CUDA source that includes nothing: what a compiler at run time takes.
 std::string EmitCudaSource(std::span<const NamedTypedProgram> programs);
 

@@ -6,10 +6,9 @@
 
 #include "backend/cuda/check_cuda.h"
 #include "base/error.h"
-#include "ops/pointwise/code_cache_cuda.h"
 #include "ops/pointwise/emitter_cuda.h"
 #include "ops/pointwise/launch_plan_cuda.h"
-#include "ops/pointwise/nvrtc_cuda.h"
+#include "ops/pointwise/machine_code_cuda.h"
 #include "ops/pointwise/registry_cuda.h"
 
 namespace turbolstm::cuda {
@@ -26,15 +25,6 @@ namespace {
 
 using CodePointer = std::shared_ptr<const PointwiseKernel::Code>;
 
-// 90 for compute capability 9.0
-int CurrentCapability() {
-  int device = 0, major = 0, minor = 0;
-  TL_CUDA_CHECK(cudaGetDevice(&device));
-  TL_CUDA_CHECK(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
-  TL_CUDA_CHECK(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device));
-  return 10 * major + minor;
-}
-
 // Whether the program's own code has kernels for the current device.
 bool RunsHere(const CudaKernelRegistration& registration) {
   for (const void* function : registration.functions) {
@@ -45,18 +35,6 @@ bool RunsHere(const CudaKernelRegistration& registration) {
     return false;
   }
   return true;
-}
-
-// From the cache on disk, or compiled and put there.
-std::vector<char> MachineCode(const std::string& source, const std::string& architecture) {
-  const Nvrtc& nvrtc = Nvrtc::Get();
-  const CodeCache cache(CodeCache::DefaultFolder());
-  const std::string key = fmt::format("nvrtc {} {} {}\n{}", nvrtc.Version(), architecture,
-                                      fmt::join(NvrtcOptions(), " "), source);
-  if (auto found = cache.Find(key)) return *std::move(found);
-  std::vector<char> code = nvrtc.Compile(source, architecture);
-  cache.Store(key, code);
-  return code;
 }
 
 // All kernels of the process, those compiled ahead of time and those loaded, which stay so.

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "ops/persistent_loop/emitter_cuda.h"
+#include "plan/lowered.h"
+
+namespace turbolstm::cuda {
+
+// A loop that one persistent kernel can run: a product, and a program that reads its result and
+// computes what the product reads a step later.
+struct LoopMatch {
+  LoopStep step;
+  const Stage* product = nullptr;
+  const Stage* program = nullptr;
+  Operand x;               // read one step behind, in the loop's direction
+  std::vector<View> kept;  // where sums are stored that others read, in the order of step.kept
+};
+
+// Nothing for other loops, and for precisions whose products are not of 16 bits or tf32.
+std::optional<LoopMatch> MatchPersistentLoop(const LoweredGraph& graph, const Group& group);
+
+}  // namespace turbolstm::cuda

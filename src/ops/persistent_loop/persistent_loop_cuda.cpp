@@ -1,0 +1,103 @@
+#include "ops/persistent_loop/persistent_loop_cuda.h"
+
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "backend/cuda/check_cuda.h"
+#include "base/error.h"
+#include "ops/persistent_loop/device_code_cuda.h"
+#include "ops/pointwise/machine_code_cuda.h"
+
+namespace turbolstm::cuda {
+namespace {
+
+int64_t Attribute(cudaDeviceAttr attribute) {
+  int device = 0, value = 0;
+  TL_CUDA_CHECK(cudaGetDevice(&device));
+  TL_CUDA_CHECK(cudaDeviceGetAttribute(&value, attribute, device));
+  return value;
+}
+
+// Kernels of the process, which stay loaded, by source.
+cudaKernel_t Load(const std::string& source) {
+  static std::mutex mutex;
+  static std::map<std::string, cudaKernel_t>& known = *new std::map<std::string, cudaKernel_t>;
+  const std::lock_guard lock(mutex);
+  const auto found = known.find(source);
+  if (found != known.end()) return found->second;
+  const std::vector<char> code = MachineCode(source, fmt::format("sm_{}", CurrentCapability()));
+  cudaLibrary_t library = nullptr;
+  cudaKernel_t kernel = nullptr;
+  TL_CUDA_CHECK(
+      cudaLibraryLoadData(&library, code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0));
+  TL_CUDA_CHECK(cudaLibraryGetKernel(&kernel, library, "loop"));
+  return known.emplace(source, kernel).first->second;
+}
+
+template <typename Value>
+void Append(std::vector<std::byte>* bytes, const Value& value) {
+  static_assert(sizeof(Value) % 8 == 0);
+  const auto* const from = reinterpret_cast<const std::byte*>(&value);
+  bytes->insert(bytes->end(), from, from + sizeof(Value));
+}
+
+}  // namespace
+
+PersistentLoop::PersistentLoop(const LoopStep& step, int64_t batch) {
+  if (batch == 0 || !Attribute(cudaDevAttrCooperativeLaunch) || CurrentCapability() < 80) return;
+  tile_ = ChooseTile(step, batch, Attribute(cudaDevAttrMultiProcessorCount),
+                     Attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin));
+  if (Fits() && StepwiseCost(step, batch) < PersistentCost(step, tile_)) tile_ = {};
+  if (!Fits()) return;
+  kernel_ = Load(EmitLoop(step, tile_));
+  int device = 0;
+  TL_CUDA_CHECK(cudaGetDevice(&device));
+  TL_CUDA_CHECK(cudaKernelSetAttributeForDevice(kernel_,
+                                                cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                                static_cast<int>(tile_.shared_bytes), device));
+}
+
+int64_t PersistentLoop::ScratchBytes() const {
+  return tile_.groups * tile_.tiles * static_cast<int64_t>(sizeof(unsigned));
+}
+
+void PersistentLoop::Launch(const LoopRun& run, void* scratch, int* fault,
+                            cudaStream_t stream) const {
+  if (run.range.steps == 0) return;
+  TL_CUDA_CHECK(cudaMemsetAsync(scratch, 0, static_cast<size_t>(ScratchBytes()), stream));
+  LoopHead head;
+  head.general = {run.sequences, run.range, 0, run.reverse ? 1 : 0};
+  head.x = run.x;
+  head.weight = static_cast<const char*>(run.weight);
+  head.weight_stride = run.weight_stride;
+  head.weight_transposed = run.weight_transposed ? 1 : 0;
+  head.bias = run.bias;
+  head.arrivals = static_cast<unsigned*>(scratch);
+  head.fault = fault;
+  head.parts = tile_.parts;
+  head.tiles = tile_.tiles;
+  std::vector<std::byte> bytes;
+  Append(&bytes, head);
+  for (const RowOperand& input : run.inputs) Append(&bytes, input);
+  for (const RowOutput& output : run.outputs) Append(&bytes, output);
+  void* arguments[] = {bytes.data()};
+  TL_CUDA_CHECK(cudaLaunchCooperativeKernel(reinterpret_cast<const void*>(kernel_),
+                                            dim3(static_cast<unsigned>(tile_.parts * tile_.groups)),
+                                            dim3(static_cast<unsigned>(BlockThreads(tile_))),
+                                            arguments, static_cast<size_t>(tile_.shared_bytes),
+                                            stream));
+}
+
+bool IsAligned(const LoopStep& step, const RowOperand& x, const void* weight) {
+  constexpr int64_t kAtOnce = 16;
+  const auto place = [](const void* address) { return reinterpret_cast<uintptr_t>(address); };
+  return place(x.data) % kAtOnce == 0 && x.row_bytes % kAtOnce == 0 &&
+         place(weight) % kAtOnce == 0 && place(x.init) % kAtOnce == 0 &&
+         x.init_row_bytes % kAtOnce == 0 &&
+         step.inner * static_cast<int64_t>(SizeOf(step.operand)) % kAtOnce == 0;
+}
+
+}  // namespace turbolstm::cuda
