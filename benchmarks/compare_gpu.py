@@ -38,6 +38,11 @@ ENDED = "the program ended"  # the note of a row to measure again
 FIELDS = ("implementation", "version", "group", *CASE_FIELDS, *RUN_FIELDS, *VALUE_FIELDS, *MORE_FIELDS)
 
 
+def program(path):
+    """A path that a process can be started by from anywhere."""
+    return pathlib.Path(path).absolute()
+
+
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--short", action="store_true", help="few shapes, no fp32: within a minute")
@@ -47,8 +52,8 @@ def arguments():
                         help="only the group of this name or cases whose name contains it (may be repeated)")  # fmt: skip
     parser.add_argument("--pass", dest="passes", action="append", choices=("forward", "train"), help="default train")
     parser.add_argument("--shapes", type=pathlib.Path, default=HERE / "shapes_gpu.json")
-    parser.add_argument("--ours", type=pathlib.Path, default=BUILD / "turbolstm_rnn_bench", help="our program")
-    parser.add_argument("--cudnn", type=pathlib.Path, default=BUILD / "cudnn_rnn", help="cuDNN's program")
+    parser.add_argument("--ours", type=program, default=BUILD / "turbolstm_rnn_bench", help="our program")
+    parser.add_argument("--cudnn", type=program, default=BUILD / "cudnn_rnn", help="cuDNN's program")
     parser.add_argument("--python", default=sys.executable, help="interpreter that has PyTorch")
     parser.add_argument("--min-time", type=float, default=0.05, help="least seconds per measurement of ours")
     parser.add_argument("--output", type=pathlib.Path, default=HERE / "results", help="folder of the CSV and the plot")

@@ -52,6 +52,8 @@ class CudaExecutable final : public Execution {
   void AppendToRun(std::function<void(cudaStream_t)> enqueue);
   // Of the last run's shape.
   size_t recorded_nodes() const;
+  // Loops that ran as one persistent kernel when a shape was last recorded.
+  int64_t persistent_loops() const { return enqueuer_.persistent_loops(); }
 
  private:
   struct Bound {

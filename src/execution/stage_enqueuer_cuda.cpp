@@ -319,6 +319,7 @@ StageEnqueuer::Rows StageEnqueuer::Gathered(const Operand& operand, const RowRan
 void StageEnqueuer::Enqueue(const OperatorContext& context, const float* row_counts) {
   context_ = context;
   row_counts_ = row_counts;
+  persistent_loops_ = 0;
   narrow_made_.assign(narrow_places_.size(), false);
   for (size_t g = 0; g < graph_.groups.size(); ++g) {
     if (one_kernel_[g]) {
@@ -358,9 +359,11 @@ void StageEnqueuer::EnqueueLoop(const Group& group, const std::vector<PointwiseK
   for (int64_t i = 0; i < shape_.steps; ++i) {
     const int64_t t = group.direction == Direction::kForward ? i : shape_.steps - 1 - i;
     for (size_t s = 0; s < kernels.size(); ++s) {
+      follows_kernel_ = i > 0 && s > 0;  // the first step may leave a product of zeros out
       EnqueueRows(group.stages[s], kernels[s], {t, 1, shape_.ragged}, true);
     }
   }
+  follows_kernel_ = false;
 }
 
 void StageEnqueuer::EnqueueTimeLoop(const Group& group, const PointwiseKernel& kernel) {
@@ -408,6 +411,7 @@ bool StageEnqueuer::EnqueuePersistent(size_t group) {
   run.inputs = inputs;
   run.outputs = outputs;
   loops_[group]->Launch(run, arrivals_.data(), &context_.fault->found, stream());
+  ++persistent_loops_;
   return true;
 }
 
@@ -435,7 +439,13 @@ void StageEnqueuer::EnqueueProgram(const Stage& stage, const PointwiseKernel& ke
   for (const View& output : stage.outputs) {
     outputs.push_back(one_step ? OutputAt(output, range.time_begin) : OutputOf(output));
   }
-  kernel.Launch({context_.sequences, range, false, stage.outputs[0].width, inputs, outputs},
+  kernel.Launch({.sequences = context_.sequences,
+                 .range = range,
+                 .reverse = false,
+                 .n = stage.outputs[0].width,
+                 .inputs = inputs,
+                 .outputs = outputs,
+                 .follows_kernel = follows_kernel_},
                 stream());
 }
 

@@ -39,6 +39,8 @@ class StageEnqueuer {
   // Device memory that operators write before they read: made once for a shape. True if it moved.
   bool Resize(const DeviceShape& shape);
   int64_t bytes() const;
+  // Loops that ran as persistent kernels when groups were last enqueued.
+  int64_t persistent_loops() const { return persistent_loops_; }
 
   // Enqueues all groups. row_counts: fp32 [2], rows of Step and of Batch values.
   void Enqueue(const OperatorContext& context, const float* row_counts);
@@ -124,10 +126,12 @@ class StageEnqueuer {
   std::vector<std::optional<LoopMatch>> matches_;      // by group: loops for persistent kernels
   std::vector<std::optional<PersistentLoop>> loops_;   // those of the current batch size
   DeviceBuffer arrivals_;
+  int64_t persistent_loops_ = 0;
   std::vector<bool> zero_padded_;  // buffers whose padded rows are zero
   DeviceShape shape_;
   OperatorContext context_;
   const float* row_counts_ = nullptr;
+  bool follows_kernel_ = false;  // what is enqueued next stands behind a kernel on the stream
   DeviceBuffer narrow_statics_;
   std::vector<std::pair<View, int64_t>> narrow_places_;  // offsets of narrow Static values
   std::vector<bool> narrow_made_;                        // in this enqueueing

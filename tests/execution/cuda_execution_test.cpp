@@ -7,44 +7,16 @@
 #include <string>
 
 #include "execution/make_execution.h"
+#include "execution/on_gpu.h"
 #include "graph/passes/lower_transforms.h"
 #include "graph/text.h"
 #include "plan/comparison.h"
 #include "plan/recurrent_graphs.h"
 #include "testing/random_bindings.h"
 #include "testing/random_graph.h"
-#include "turbolstm/device.h"
 
 namespace turbolstm {
 namespace {
-
-// Why no GPU answers; empty when one does.
-std::string Absence() {
-  for (const BackendInfo& backend : ListBackends()) {
-    if (backend.kind == DeviceKind::kCuda) return backend.absence;
-  }
-  return "no CUDA backend";
-}
-
-#define SKIP_WITHOUT_GPU() \
-  if (const std::string absence = Absence(); !absence.empty()) GTEST_SKIP() << absence
-
-// Against the float64 interpreter, relative to the largest magnitude of an output (at least 1).
-// Layer normalisation divides by the spread of few elements, so that what is rounded before it
-// shows more behind it.
-double ToleranceOf(Precision precision, const std::string& cell = "") {
-  if (cell == "layer_norm_lstm") return 5 * ToleranceOf(precision);
-  switch (precision) {
-    case Precision::kFloat32:
-      return kFloat32Tolerance;
-    case Precision::kTf32:
-    case Precision::kFloat16:
-      return 4e-3;
-    case Precision::kBFloat16:
-      break;
-  }
-  return kBFloat16Tolerance;
-}
 
 Outputs ExecuteOnGpu(const Graph& graph, const Bindings& bindings, Precision precision) {
   const std::unique_ptr<Execution> execution =
@@ -93,7 +65,7 @@ class CellsOnGpu : public ::testing::TestWithParam<CellCase> {
     const Bindings bindings = RandomBindings(graph, seed, how);
     const Precision precision = GetParam().precision;
     EXPECT_EQ(Differences(graph, bindings, ExecuteOnGpu(graph, bindings, precision),
-                          ToleranceOf(precision, GetParam().cell)),
+                          GpuTolerance(precision, GetParam().cell)),
               "")
         << GetParam().cell << " " << Name(precision) << ", " << how.steps << " steps of "
         << how.batch;

@@ -1,0 +1,139 @@
+// Loops that run as one persistent kernel: which they are, that their source compiles, and that
+// they agree with the float64 interpreter.
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+#include "execution/device_lowering.h"
+#include "execution/executable_cuda.h"
+#include "execution/on_gpu.h"
+#include "execution/persistent_match_cuda.h"
+#include "ops/pointwise/nvrtc_cuda.h"
+#include "plan/recurrent_graphs.h"
+#include "testing/random_bindings.h"
+
+namespace turbolstm {
+namespace {
+
+constexpr int64_t kProcessors = 132;
+constexpr int64_t kSharedBytes = 227 * 1024;
+
+RecurrentOptions OptionsOf(const std::string& cell, int64_t hidden) {
+  RecurrentOptions options = SmallOptions(cell);
+  options.size.hidden = hidden;
+  return options;
+}
+
+// Forward and backward loops that match, of a layer of this cell.
+std::vector<cuda::LoopMatch> Matches(const LoweredGraph& graph) {
+  std::vector<cuda::LoopMatch> matches;
+  for (const Group& group : graph.groups) {
+    if (auto match = cuda::MatchPersistentLoop(graph, group)) matches.push_back(*std::move(match));
+  }
+  return matches;
+}
+
+TEST(PersistentLoops, AreThoseWithOneProductAndOneProgram) {
+  for (const char* cell : {"lstm", "gru", "rnn_tanh", "rnn_relu", "peephole_lstm"}) {
+    const Graph graph = WithGradients(RecurrentGraph(OptionsOf(cell, 32)));
+    const LoweredGraph lowered = LowerForDevice(graph, Precision::kBFloat16);
+    EXPECT_EQ(Matches(lowered).size(), 2u) << cell;
+    EXPECT_TRUE(Matches(LowerForDevice(graph, Precision::kFloat32)).empty()) << cell;
+  }
+  for (const char* cell : {"mgu", "indrnn", "layer_norm_lstm"}) {
+    const Graph graph = WithGradients(RecurrentGraph(OptionsOf(cell, 32)));
+    EXPECT_TRUE(Matches(LowerForDevice(graph, Precision::kBFloat16)).empty()) << cell;
+  }
+}
+
+TEST(PersistentLoops, CompileWithoutADevice) {
+  for (const Precision precision : {Precision::kTf32, Precision::kBFloat16, Precision::kFloat16}) {
+    const Graph graph = WithGradients(RecurrentGraph(OptionsOf("gru", 40)));
+    for (const cuda::LoopMatch& match : Matches(LowerForDevice(graph, precision))) {
+      const cuda::LoopTile tile = cuda::ChooseTile(match.step, 20, kProcessors, kSharedBytes);
+      ASSERT_GT(tile.parts, 0);
+      for (const char* architecture : {"sm_80", "sm_90"}) {
+        EXPECT_FALSE(
+            cuda::Nvrtc::Get().Compile(cuda::EmitLoop(match.step, tile), architecture).empty());
+      }
+    }
+  }
+}
+
+TEST(PersistentLoops, TilesHoldEverySequenceAndUnit) {
+  cuda::LoopStep step;
+  step.products.resize(4);
+  for (const int64_t hidden : {8, 40, 128, 512, 1024}) {
+    step.units = hidden;
+    step.columns = 4 * hidden;
+    step.inner = hidden;
+    for (const int64_t batch : {1, 16, 17, 64, 100, 1000}) {
+      const cuda::LoopTile tile = cuda::ChooseTile(step, batch, kProcessors, kSharedBytes);
+      ASSERT_GT(tile.parts, 0) << hidden;
+      EXPECT_LE(tile.parts * tile.groups, kProcessors);
+      EXPECT_LE(tile.shared_bytes, kSharedBytes);
+      EXPECT_GE(tile.parts * tile.units, hidden);
+      EXPECT_GE(tile.groups * tile.tiles * 16, batch);
+    }
+  }
+  step.units = 4096;
+  step.columns = 4 * 4096;
+  step.inner = 4096;
+  EXPECT_EQ(cuda::ChooseTile(step, 64, kProcessors, kSharedBytes).parts, 0)
+      << "weights that fit nowhere";
+}
+
+struct Case {
+  std::string cell;
+  Precision precision;
+};
+std::string NameOf(const Case& c) {
+  return c.cell + "_" + std::string(Name(c.precision));
+}
+void PrintTo(const Case& c, std::ostream* out) {
+  *out << NameOf(c);
+}
+
+class PersistentLoopsOnGpu : public ::testing::TestWithParam<Case> {};
+
+TEST_P(PersistentLoopsOnGpu, AgreeWithTheInterpreter) {
+  SKIP_WITHOUT_GPU();
+  const auto& [cell, precision] = GetParam();
+  struct Shape {
+    int64_t hidden, steps, batch;
+    bool ragged, bidirectional;
+  };
+  for (const Shape& shape :
+       {Shape{8, 6, 1, false, false}, Shape{40, 7, 17, true, true}, Shape{64, 5, 33, false, true},
+        Shape{136, 4, 40, true, false}, Shape{256, 9, 70, true, true}}) {
+    RecurrentOptions options = OptionsOf(cell, shape.hidden);
+    options.bidirectional = shape.bidirectional;
+    const Graph graph = WithGradients(RecurrentGraph(options));
+    const Bindings bindings = RandomBindings(
+        graph, 7, {.steps = shape.steps, .batch = shape.batch, .ragged = shape.ragged});
+    cuda::CudaExecutable execution(graph, {.index = 0, .precision = precision});
+    const Outputs got = RunAndRead(&execution, bindings);
+    EXPECT_EQ(execution.persistent_loops(), shape.bidirectional ? 4 : 2) << shape.hidden;
+    EXPECT_EQ(RunAndRead(&execution, bindings), got) << "the same run twice";
+    EXPECT_EQ(Differences(graph, bindings, got, GpuTolerance(precision)), "") << shape.hidden;
+  }
+}
+
+std::vector<Case> AllCases() {
+  std::vector<Case> cases;
+  for (const char* cell : {"lstm", "gru", "rnn_tanh"}) {
+    for (const Precision precision :
+         {Precision::kTf32, Precision::kBFloat16, Precision::kFloat16}) {
+      cases.push_back({cell, precision});
+    }
+  }
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(Cells, PersistentLoopsOnGpu, ::testing::ValuesIn(AllCases()),
+                         [](const auto& param) { return NameOf(param.param); });
+
+}  // namespace
+}  // namespace turbolstm
