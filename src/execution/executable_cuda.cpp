@@ -62,20 +62,29 @@ void CudaExecutable::SetShape(int64_t steps, int64_t batch, std::span<const int3
   has_memory_ = false;
   stream_.Synchronize();
   shape_ = shape;
-  bool moved = memory_.Resize(shape.steps, batch);
-  moved |= enqueuer_.Resize(shape);
-  const auto bytes = static_cast<size_t>(batch * (2 * static_cast<int64_t>(sizeof(int32_t))) +
-                                         (shape.resets ? shape.steps * batch : 0));
-  if (sequences_.size() < bytes) {
-    sequences_ = DeviceBuffer();
-    moved = true;
-    sequences_ = DeviceBuffer(bytes, "lengths and resets");
+  try {
+    if (MakeRoom()) recorded_.clear();
+  } catch (...) {
+    recorded_.clear();  // some of what they work in is gone
+    throw;
   }
-  if (moved) recorded_.clear();
   for (auto& [name, bound] : bound_) {
     if (InputOf(name).domain != Domain::kStatic) bound.changed = true;
   }
   has_memory_ = true;
+}
+
+// True when memory that recorded graphs work in has moved.
+bool CudaExecutable::MakeRoom() {
+  bool moved = memory_.Resize(shape_.steps, shape_.batch);
+  moved |= enqueuer_.Resize(shape_);
+  const int64_t places = 2 * static_cast<int64_t>(sizeof(int32_t));
+  const auto bytes =
+      static_cast<size_t>(shape_.batch * (places + (shape_.resets ? shape_.steps : 0)));
+  if (sequences_.size() >= bytes) return moved;
+  sequences_ = DeviceBuffer();
+  sequences_ = DeviceBuffer(bytes, "lengths and resets");
+  return true;
 }
 
 const NamedView& CudaExecutable::InputOf(std::string_view name) const {

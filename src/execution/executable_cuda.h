@@ -75,6 +75,7 @@ class CudaExecutable final : public Execution {
   DeviceState* state() const { return reinterpret_cast<DeviceState*>(state_.data()); }
   int64_t UploadBytes(const NamedView& input) const;
   void BindBytes(std::string_view name, const std::byte* data, int64_t elements, bool index);
+  bool MakeRoom();
   const NamedView& InputOf(std::string_view name) const;
   void CheckBound() const;
   void UploadAll(const RunOptions& options);

@@ -69,12 +69,6 @@ void {0}() {{
 // after a sigmoid), so the processor's window would not reach from one vector to the next.
 constexpr int kUnroll = 2;
 
-void CheckIdentifier(std::string_view name) {
-  bool good = !name.empty() && !std::isdigit(static_cast<unsigned char>(name.front()));
-  for (char c : name) good = good && (std::isalnum(static_cast<unsigned char>(c)) || c == '_');
-  TL_CHECK(good, "[emit pointwise] got the name \"{}\", wants an identifier", name);
-}
-
 // "log_sigmoid" to "kLogSigmoid".
 std::string EnumeratorName(PointwiseOp op) {
   std::string result = "k";
@@ -96,24 +90,10 @@ std::string FloatLiteral(float value) {
   return fmt::format("{:a}f", value);
 }
 
-// Values that some output depends on.
-std::vector<bool> LiveValues(const PointwiseProgram& program) {
-  std::vector<bool> live(program.ValueCount(), false);
-  for (int32_t output : program.outputs) live[output] = true;
-  for (size_t i = program.code.size(); i-- > 0;) {
-    const auto& [op, a, b, c] = program.code[i];
-    if (!live[program.FirstResult() + i]) continue;
-    live[a] = true;
-    if (OperandCount(op) > 1) live[b] = true;
-    if (OperandCount(op) > 2) live[c] = true;
-  }
-  return live;
-}
-
 class KernelWriter {
  public:
   explicit KernelWriter(const NamedPointwiseProgram& named)
-      : name_(named.name), program_(named.program), live_(LiveValues(named.program)) {}
+      : name_(named.name), program_(named.program), live_(named.program.LiveValues()) {}
 
   std::string Write() {
     Line("");

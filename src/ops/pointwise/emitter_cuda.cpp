@@ -13,12 +13,6 @@
 namespace turbolstm::cuda {
 namespace {
 
-void CheckIdentifier(std::string_view name) {
-  bool good = !name.empty() && !std::isdigit(static_cast<unsigned char>(name.front()));
-  for (char c : name) good = good && (std::isalnum(static_cast<unsigned char>(c)) || c == '_');
-  TL_CHECK(good, "[emit pointwise] got the name \"{}\", wants an identifier", name);
-}
-
 // "log_sigmoid" to "LogSigmoid".
 std::string FunctionName(PointwiseOp op) {
   std::string result;
@@ -38,20 +32,6 @@ std::string FloatLiteral(float value) {
   return fmt::format("{:a}f", value);
 }
 
-// Values that some output depends on.
-std::vector<bool> LiveValues(const PointwiseProgram& program) {
-  std::vector<bool> live(program.ValueCount(), false);
-  for (int32_t output : program.outputs) live[output] = true;
-  for (size_t i = program.code.size(); i-- > 0;) {
-    const auto& [op, a, b, c] = program.code[i];
-    if (!live[program.FirstResult() + i]) continue;
-    live[a] = true;
-    if (OperandCount(op) > 1) live[b] = true;
-    if (OperandCount(op) > 2) live[c] = true;
-  }
-  return live;
-}
-
 class KernelWriter {
  public:
   explicit KernelWriter(const NamedTypedProgram& named)
@@ -59,7 +39,7 @@ class KernelWriter {
         name_(named.name),
         typed_(named.typed),
         program_(named.typed.program),
-        live_(LiveValues(program_)) {}
+        live_(program_.LiveValues()) {}
 
   std::string Compute() {
     WriteCompute();
@@ -430,7 +410,7 @@ std::string EmitComputeFunction(const NamedTypedProgram& named) {
 }
 
 std::string ComputeArguments(const NamedTypedProgram& named) {
-  const std::vector<bool> live = LiveValues(named.typed.program);
+  const std::vector<bool> live = named.typed.program.LiveValues();
   std::string arguments;
   for (size_t i = 0; i < named.typed.program.inputs.size(); ++i) {
     if (live[i]) arguments += fmt::format("x{}, ", i);

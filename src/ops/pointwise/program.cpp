@@ -1,6 +1,7 @@
 #include "ops/pointwise/program.h"
 
 #include <array>
+#include <cctype>
 #include <iterator>
 
 #include "base/error.h"
@@ -125,6 +126,19 @@ void PointwiseProgram::Validate() const {
   }
 }
 
+std::vector<bool> PointwiseProgram::LiveValues() const {
+  std::vector<bool> live(static_cast<size_t>(ValueCount()), false);
+  for (int32_t output : outputs) live[static_cast<size_t>(output)] = true;
+  for (size_t i = code.size(); i-- > 0;) {
+    if (!live[static_cast<size_t>(FirstResult()) + i]) continue;
+    const auto operands = Operands(code[i]);
+    for (int k = 0; k < OperandCount(code[i].op); ++k) {
+      live[static_cast<size_t>(operands[static_cast<size_t>(k)])] = true;
+    }
+  }
+  return live;
+}
+
 PointwiseCost PointwiseProgram::Cost(int64_t rows, int64_t n, int64_t element_size) const {
   PointwiseCost cost;
   double per_element = 0;
@@ -134,6 +148,12 @@ PointwiseCost PointwiseProgram::Cost(int64_t rows, int64_t n, int64_t element_si
   for (InputKind kind : inputs) elements += Elements(kind, rows, n);
   cost.bytes = static_cast<double>(elements) * static_cast<double>(element_size);
   return cost;
+}
+
+void CheckIdentifier(std::string_view name) {
+  bool good = !name.empty() && !std::isdigit(static_cast<unsigned char>(name.front()));
+  for (char c : name) good = good && (std::isalnum(static_cast<unsigned char>(c)) || c == '_');
+  TL_CHECK(good, "[emit pointwise] got the name \"{}\", wants an identifier", name);
 }
 
 }  // namespace turbolstm

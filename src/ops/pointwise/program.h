@@ -90,8 +90,14 @@ struct PointwiseProgram {
   // output.
   void Validate() const;
 
+  // By value: whether some output depends on it.
+  std::vector<bool> LiveValues() const;
+
   // `element_size` is the size in bytes of an element of every input and output.
   PointwiseCost Cost(int64_t rows, int64_t n, int64_t element_size) const;
 };
+
+// Error unless the name is an identifier of C++: emitters call kernels by it.
+void CheckIdentifier(std::string_view name);
 
 }  // namespace turbolstm

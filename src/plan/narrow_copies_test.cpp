@@ -1,0 +1,83 @@
+#include "plan/narrow_copies.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "base/error.h"
+#include "cells/cell.h"
+#include "graph/autodiff.h"
+#include "graph/builder.h"
+#include "plan/lowering.h"
+
+namespace turbolstm {
+namespace {
+
+// A cell with given initial states, its output, and the gradients of its parameters and input.
+Graph TrainedCell(const Cell& cell) {
+  Graph graph;
+  Builder builder(&graph);
+  const Value x = builder.Input("x", Domain::kStep, {5});
+  CellPlace place;
+  place.initial = [&](const std::string& state, int64_t n) {
+    return builder.Input(state + "_0", Domain::kBatch, {n});
+  };
+  CellOptions options;
+  options.input = 5;
+  options.hidden = 6;
+  options.projection = cell.projects ? 4 : 0;
+  options.heads = 2;
+  const CellResult result = cell.Build(&builder, x, options, place);
+  graph.AddOutput("y", result.output.id());
+  const Value dy = builder.Input("dy", Domain::kStep, {result.output.features()});
+  std::vector<NodeId> wrt;
+  for (NodeId id = 0; id < graph.size(); ++id) {
+    if (graph.node(id).op == Op::kParameter) wrt.push_back(id);
+  }
+  const std::vector<NodeId> gradients = Gradients(&graph, {{result.output.id(), dy.id()}}, wrt);
+  for (size_t i = 0; i < wrt.size(); ++i) {
+    if (gradients[i] != kNoNode) graph.AddOutput("d" + graph.node(wrt[i]).name, gradients[i]);
+  }
+  return graph;
+}
+
+class NarrowCopiesOfCells : public ::testing::TestWithParam<Precision> {};
+
+TEST_P(NarrowCopiesOfCells, ProductsReadOneTypeThatIsWrittenBefore) {
+  for (const Cell& cell : AllCells()) {
+    LoweredGraph graph = Lower(TrainedCell(cell), GetParam(), Reuse::kNone);
+    AddNarrowCopies(&graph);
+    const auto type = [&](const View& view) {
+      return graph.buffers[static_cast<size_t>(view.buffer)].dtype;
+    };
+    std::set<int32_t> written;
+    for (const NamedView& input : graph.inputs) written.insert(input.view.buffer);
+    for (const Group& group : graph.groups) {
+      // Within a loop, a step reads what the one before wrote.
+      for (const Stage& stage : group.stages) {
+        for (const View& output : stage.outputs) written.insert(output.buffer);
+      }
+      for (const Stage& stage : group.stages) {
+        EXPECT_EQ(stage.outputs.size(),
+                  stage.kind == Stage::Kind::kPointwise ? stage.program.outputs.size() : 1u);
+        for (const Operand& operand : stage.inputs) {
+          EXPECT_TRUE(written.contains(operand.view.buffer)) << cell.name << ": " << stage.name;
+          const bool product = stage.kind == Stage::Kind::kMatMul || stage.op == Op::kOuter;
+          if (!product || stage.domain == Domain::kStatic) continue;
+          EXPECT_EQ(type(operand.view), OperandType(GetParam())) << cell.name << ": " << stage.name;
+          if (operand.init.buffer < 0) continue;
+          EXPECT_EQ(type(operand.init), OperandType(GetParam())) << cell.name << ": " << stage.name;
+          EXPECT_TRUE(written.contains(operand.init.buffer)) << cell.name << ": " << stage.name;
+        }
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Precisions, NarrowCopiesOfCells,
+                         ::testing::Values(Precision::kFloat32, Precision::kTf32,
+                                           Precision::kBFloat16, Precision::kFloat16),
+                         [](const auto& param) { return std::string(Name(param.param)); });
+
+}  // namespace
+}  // namespace turbolstm
