@@ -62,7 +62,7 @@ class StageEnqueuer {
   int64_t rows() const { return shape_.steps * shape_.batch; }
   cudaStream_t stream() const { return context_.stream; }
 
-  // --- Where rows lie.
+  // --- Where rows lie (stage_rows_cuda.cpp).
 
   void FindZeroPadded();
   std::byte* Address(const View& view, int64_t row) const;
@@ -82,7 +82,7 @@ class StageEnqueuer {
   Rows RowsAt(const Operand& operand, int64_t time);
   Rows Gathered(const Operand& operand, const RowRange& range, size_t slot);
 
-  // --- Groups and stages.
+  // --- Groups and stages; products in stage_products_cuda.cpp.
 
   void EnqueueGroup(const Group& group, const std::vector<PointwiseKernel>& kernels);
   void EnqueueLoop(const Group& group, const std::vector<PointwiseKernel>& kernels);
@@ -111,6 +111,13 @@ class StageEnqueuer {
 
   // --- Weights.
 
+  // Bytes that operators write before they read.
+  struct Room {
+    int64_t gathered[2] = {0, 0};
+    int64_t zeros = 0;
+    int64_t scratch = 0;
+  };
+  void AddRoom(const Stage& stage, bool one_step, Room* room) const;
   bool MakeLoops();
   void PlaceNarrowStatics();
   const void* WeightFor(int32_t weight);

@@ -122,4 +122,11 @@ struct LoweredGraph {
   std::vector<NamedView> outputs;
 };
 
+template <typename Visit>
+void ForEachStage(const LoweredGraph& graph, Visit visit) {
+  for (const Group& group : graph.groups) {
+    for (const Stage& stage : group.stages) visit(stage);
+  }
+}
+
 }  // namespace turbolstm

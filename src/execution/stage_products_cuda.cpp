@@ -1,0 +1,193 @@
+// Products of rows with weights, and sums of outer products over rows.
+
+#include <algorithm>
+#include <type_traits>
+#include <utility>
+
+#include "base/error.h"
+#include "execution/stage_enqueuer_cuda.h"
+
+namespace turbolstm::cuda {
+
+void StageEnqueuer::PlaceNarrowStatics() {
+  if (narrow_ == DType::kFloat32) return;
+  int64_t bytes = 0;
+  const auto place = [&](const View& view) {
+    for (const auto& [known, offset] : narrow_places_) {
+      if (known == view) return;
+    }
+    narrow_places_.emplace_back(view, bytes);
+    bytes += (view.width * static_cast<int64_t>(SizeOf(narrow_)) + 255) / 256 * 256;
+  };
+  ForEachStage(graph_, [&](const Stage& stage) {
+    if (stage.kind != Stage::Kind::kMatMul || stage.domain == Domain::kStatic) return;
+    place(graph_.weights[static_cast<size_t>(stage.weight)].matrix);
+    if (stage.bias.buffer >= 0 && buffer(stage.outputs[0]).dtype == narrow_) place(stage.bias);
+  });
+  narrow_statics_ = DeviceBuffer(static_cast<size_t>(bytes), "16-bit weights");
+}
+
+const void* StageEnqueuer::NarrowStatic(const View& view) {
+  for (size_t i = 0; i < narrow_places_.size(); ++i) {
+    const auto& [known, offset] = narrow_places_[i];
+    if (!(known == view)) continue;
+    std::byte* const to = narrow_statics_.data() + offset;
+    if (!narrow_made_[i]) {
+      Convert(Address(view, 0), DType::kFloat32, to, narrow_, view.width, stream());
+      narrow_made_[i] = true;
+    }
+    return to;
+  }
+  Fail("[product] a weight of {} elements has no 16-bit copy", view.width);
+}
+
+const void* StageEnqueuer::WeightFor(int32_t weight) {
+  const View& matrix = graph_.weights[static_cast<size_t>(weight)].matrix;
+  return narrow_ == DType::kFloat32 ? Address(matrix, 0) : NarrowStatic(matrix);
+}
+
+void StageEnqueuer::EnqueueProduct(const Stage& stage, const RowRange& range, bool one_step) {
+  const Operand& x = stage.inputs[0];
+  const View& y = stage.outputs[0];
+  if (one_step || stage.domain != Domain::kStep) {
+    const int64_t row = buffer(y).domain == Domain::kStep ? StepRow(y, range.time_begin) : 0;
+    return Multiply(stage, RowsAt(x, range.time_begin), shape_.batch, y, Address(y, row));
+  }
+  const Rows all = MustGather(stage, 0, false)
+                       ? Gathered(x, range, 0)
+                       : Rows{Address(x.view, 0), buffer(x.view).width, buffer(x.view).dtype};
+  Multiply(stage, all, rows(), y, Address(y, 0));
+}
+
+// Weights [heads, m, k] are block diagonal: each head reads and writes columns of its own.
+void StageEnqueuer::Multiply(const Stage& stage, const Rows& x, int64_t count, const View& y,
+                             std::byte* to) {
+  if (!x.data && stage.accumulate && stage.bias.buffer < 0) return;
+  const PackedWeight& weight = graph_.weights[static_cast<size_t>(stage.weight)];
+  const std::vector<int64_t>& shape = weight.features;
+  Gemm gemm;
+  gemm.batches = shape.size() == 3 ? shape[0] : 1;
+  const int64_t rows = shape.end()[-2];
+  const int64_t columns = shape.back();
+  gemm.m = count;
+  gemm.n = weight.transposed ? columns : rows;
+  gemm.k = weight.transposed ? rows : columns;
+  gemm.a = {x.data ? x.data : zeros_.data(), x.stride, gemm.k, x.dtype, false};
+  gemm.b = {WeightFor(stage.weight), columns, rows * columns, narrow_, !weight.transposed};
+  gemm.accumulate = stage.accumulate;
+  gemm.c = to;
+  gemm.c_dtype = buffer(y).dtype;
+  gemm.c_stride = buffer(y).width;
+  gemm.c_batch_stride = gemm.n;
+  gemm.fp32 = graph_.precision == Precision::kTf32 ? Fp32Product::kTf32 : Fp32Product::kIeee;
+  if (stage.bias.buffer < 0) return gemm_.Run(gemm, stream());
+  gemm.bias = gemm.c_dtype == DType::kFloat32 ? Address(stage.bias, 0) : NarrowStatic(stage.bias);
+  RunWithBias(gemm);
+}
+
+// The library adds a bias to single products only.
+void StageEnqueuer::RunWithBias(Gemm gemm) {
+  const auto advance = [](auto*& pointer, int64_t elements, DType dtype) {
+    pointer = reinterpret_cast<std::remove_reference_t<decltype(pointer)>>(
+        reinterpret_cast<uintptr_t>(pointer) + static_cast<size_t>(elements) * SizeOf(dtype));
+  };
+  const int64_t batches = std::exchange(gemm.batches, 1);
+  for (int64_t i = 0; i < batches; ++i) {
+    gemm_.Run(gemm, stream());
+    advance(gemm.a.data, gemm.a.batch_stride, gemm.a.dtype);
+    advance(gemm.b.data, gemm.b.batch_stride, gemm.b.dtype);
+    advance(gemm.bias, gemm.n, gemm.c_dtype);
+    advance(gemm.c, gemm.c_batch_stride, gemm.c_dtype);
+  }
+}
+
+void StageEnqueuer::EnqueueStaticProduct(const Stage& stage) {
+  const PackedWeight& weight = graph_.weights[static_cast<size_t>(stage.weight)];
+  const std::vector<int64_t>& shape = weight.features;
+  const View& x = stage.inputs[0].view;
+  Gemm gemm;
+  gemm.batches = shape.size() == 3 ? shape[0] : 1;
+  gemm.m = 1;
+  gemm.n = weight.transposed ? shape.back() : shape.end()[-2];
+  gemm.k = weight.transposed ? shape.end()[-2] : shape.back();
+  gemm.a = {Address(x, 0), gemm.k, gemm.k, DType::kFloat32, false};
+  gemm.b = {Address(weight.matrix, 0), shape.back(), gemm.n * gemm.k, DType::kFloat32,
+            !weight.transposed};
+  gemm.accumulate = stage.accumulate;
+  gemm.c = Address(stage.outputs[0], 0);
+  gemm.c_stride = gemm.c_batch_stride = gemm.n;
+  gemm_.Run(gemm, stream());
+}
+
+// Whether the rows of a and of b, read with a delay, are runs of the same length: then nothing has
+// to be gathered. Padded rows must be zero in a, since b has the rows of other steps there.
+bool StageEnqueuer::CanShift(const Stage& stage) const {
+  const Operand& a = stage.inputs[0];
+  const Operand& b = stage.inputs[1];
+  return stage.domain == Domain::kStep && a.delay == 0 && b.delay > 0 && !b.adjoint &&
+         buffer(a.view).domain == Domain::kStep && LiesEvenly(b) &&
+         (!shape_.ragged || zero_padded_[static_cast<size_t>(a.view.buffer)]) &&
+         (b.init.buffer < 0 || buffer(b.init).domain == Domain::kBatch);
+}
+
+void StageEnqueuer::EnqueueOuter(const Stage& stage) {
+  if (stage.domain == Domain::kStep && rows() == 0) return ZeroOutput(stage);
+  if (stage.domain == Domain::kBatch && shape_.batch == 0) return ZeroOutput(stage);
+  if (CanShift(stage)) return EnqueueShiftedOuter(stage);
+  const RowRange range =
+      stage.domain == Domain::kStep ? RowRange{0, shape_.steps, shape_.ragged} : RowRange{};
+  const int64_t count = stage.domain == Domain::kStep    ? rows()
+                        : stage.domain == Domain::kBatch ? shape_.batch
+                                                         : 1;
+  const auto rows_of = [&](size_t i) {
+    const Operand& operand = stage.inputs[i];
+    const Buffer& source = buffer(operand.view);
+    if (MustGather(stage, i, false)) return Gathered(operand, range, i);
+    return Rows{Address(operand.view, 0), source.width, source.dtype};
+  };
+  SumOuterProducts(stage, rows_of(0), rows_of(1), count, false);
+}
+
+void StageEnqueuer::EnqueueShiftedOuter(const Stage& stage) {
+  const Operand& a = stage.inputs[0];
+  const Operand& b = stage.inputs[1];
+  const Buffer& from_a = buffer(a.view);
+  const Buffer& from_b = buffer(b.view);
+  const bool forward = b.direction == Direction::kForward;
+  const int64_t delay = std::min<int64_t>(b.delay, shape_.steps);
+  const int64_t shift = delay * shape_.batch;
+  const Rows rows_a{Address(a.view, forward ? shift : 0), from_a.width, from_a.dtype};
+  const Rows rows_b{Address(b.view, forward ? 0 : shift), from_b.width, from_b.dtype};
+  bool accumulate = false;
+  if (rows() > shift) {
+    SumOuterProducts(stage, rows_a, rows_b, rows() - shift, false);
+    accumulate = true;
+  }
+  for (int64_t i = 0; i < delay && b.init.buffer >= 0; ++i) {
+    const int64_t t = forward ? i : shape_.steps - 1 - i;
+    const Rows at_start{Address(a.view, t * shape_.batch), from_a.width, from_a.dtype};
+    SumOuterProducts(stage, at_start, RowsAt(b, t), shape_.batch, accumulate);
+    accumulate = true;
+  }
+  if (!accumulate) ZeroOutput(stage);
+}
+
+// c [m, n] = a' b, for each head.
+void StageEnqueuer::SumOuterProducts(const Stage& stage, const Rows& a, const Rows& b,
+                                     int64_t count, bool accumulate) {
+  Gemm gemm;
+  gemm.batches = std::max<int64_t>(1, stage.attributes.size);
+  gemm.m = stage.inputs[0].view.width / gemm.batches;
+  gemm.n = stage.inputs[1].view.width / gemm.batches;
+  gemm.k = count;
+  gemm.a = {a.data, a.stride, gemm.m, a.dtype, true};
+  gemm.b = {b.data, b.stride, gemm.n, b.dtype, false};
+  gemm.accumulate = accumulate;
+  gemm.c = Address(stage.outputs[0], 0);
+  gemm.c_stride = gemm.n;
+  gemm.c_batch_stride = gemm.m * gemm.n;
+  gemm.fp32 = graph_.precision == Precision::kTf32 ? Fp32Product::kTf32 : Fp32Product::kIeee;
+  gemm_.Run(gemm, stream());
+}
+
+}  // namespace turbolstm::cuda
