@@ -7,25 +7,15 @@
 #include <memory>
 
 #include "backend/cuda/check_cuda.h"
+#include "backend/cuda/testing/gpu.h"
 #include "base/philox.h"
 #include "optim/gradient_clip.h"
-#include "turbolstm/device.h"
 
 namespace turbolstm::cuda {
 namespace {
 
 // Against the CPU's update, relative to the larger of 1 and the value: roundings of a few steps.
 constexpr double kTolerance = 2e-6;
-
-std::string Absence() {
-  for (const BackendInfo& backend : ListBackends()) {
-    if (backend.kind == DeviceKind::kCuda) return backend.absence;
-  }
-  return "no CUDA backend";
-}
-
-#define SKIP_WITHOUT_GPU() \
-  if (const std::string absence = Absence(); !absence.empty()) GTEST_SKIP() << absence
 
 using Arrays = std::vector<std::vector<float>>;
 

@@ -6,8 +6,8 @@
 #include <memory>
 #include <string>
 
+#include "execution/gpu_tolerance.h"
 #include "execution/make_execution.h"
-#include "execution/on_gpu.h"
 #include "graph/passes/lower_transforms.h"
 #include "graph/text.h"
 #include "plan/comparison.h"

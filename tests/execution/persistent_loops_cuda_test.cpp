@@ -8,7 +8,7 @@
 
 #include "execution/device_lowering.h"
 #include "execution/executable_cuda.h"
-#include "execution/on_gpu.h"
+#include "execution/gpu_tolerance.h"
 #include "execution/persistent_match_cuda.h"
 #include "ops/pointwise/nvrtc_cuda.h"
 #include "plan/recurrent_graphs.h"

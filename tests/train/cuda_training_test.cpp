@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "backend/cuda/testing/gpu.h"
 #include "base/error_test.h"
 #include "base/read_file.h"
 #include "data/bucket_sampler.h"
@@ -26,16 +27,6 @@ constexpr double kWeightTolerance = 5e-3;
 constexpr int64_t kSteps = 20;
 // Of the norm of all gradients, fp16 against fp32.
 constexpr double kNormTolerance = 1e-2;
-
-std::string Absence() {
-  for (const BackendInfo& backend : ListBackends()) {
-    if (backend.kind == DeviceKind::kCuda) return backend.absence;
-  }
-  return "no CUDA backend";
-}
-
-#define SKIP_WITHOUT_GPU() \
-  if (const std::string absence = Absence(); !absence.empty()) GTEST_SKIP() << absence
 
 struct Trained {
   std::vector<double> losses;

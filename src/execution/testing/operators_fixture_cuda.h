@@ -4,6 +4,7 @@
 
 #include <random>
 
+#include "backend/cuda/testing/gpu.h"
 #include "base/error.h"
 #include "execution/testing/scene_cuda.h"
 
@@ -12,11 +13,8 @@ namespace turbolstm::cuda {
 class OperatorsCuda : public ::testing::Test {
  protected:
   void SetUp() override {
-    try {
-      UseDevice(0);
-    } catch (const Error& error) {
-      GTEST_SKIP() << error.what();
-    }
+    SKIP_WITHOUT_GPU();
+    UseDevice(0);
   }
 
   // check(scene, n) at random shapes.

@@ -14,6 +14,7 @@
 
 #include "backend/cuda/check_cuda.h"
 #include "backend/cuda/runtime_cuda.h"
+#include "backend/cuda/testing/gpu.h"
 #include "base/error.h"
 #include "ops/pointwise/emitter_cuda.h"
 #include "ops/pointwise/testing/device_rows_model_cuda.h"
@@ -35,11 +36,8 @@ double RoundingOf(DType dtype) {
 class KernelCudaTest : public testing::Test {
  protected:
   void SetUp() override {
-    try {
-      UseDevice(0);
-    } catch (const Error& error) {
-      GTEST_SKIP() << error.what();
-    }
+    SKIP_WITHOUT_GPU();
+    UseDevice(0);
   }
 };
 

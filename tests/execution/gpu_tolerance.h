@@ -1,24 +1,11 @@
 #pragma once
 
-#include <gtest/gtest.h>
-
 #include <string>
 
+#include "backend/cuda/testing/gpu.h"
 #include "plan/comparison.h"
-#include "turbolstm/device.h"
 
 namespace turbolstm {
-
-// Why no GPU answers; empty when one does.
-inline std::string GpuAbsence() {
-  for (const BackendInfo& backend : ListBackends()) {
-    if (backend.kind == DeviceKind::kCuda) return backend.absence;
-  }
-  return "no CUDA backend";
-}
-
-#define SKIP_WITHOUT_GPU() \
-  if (const std::string absence = GpuAbsence(); !absence.empty()) GTEST_SKIP() << absence
 
 // Against the float64 interpreter, relative to the largest magnitude of an output (at least 1).
 // Layer normalisation divides by the spread of few elements, so that what is rounded before it
