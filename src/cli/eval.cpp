@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
+#include "base/error.h"
 #include "cli/commands.h"
 #include "cli/trained_run.h"
 #include "train/text_task.h"
@@ -20,6 +21,10 @@ struct EvalOptions {
 
 // The run's own config with what the command line changes.
 DataConfig DataOf(const Config& config, const EvalOptions& options) {
+  for (const std::string& override : options.overrides) {
+    TL_CHECK(override.starts_with("data."),
+             "[eval] got '{}', wants keys of section data only: the rest is the run's", override);
+  }
   std::vector<std::string> overrides = options.overrides;
   if (!options.data.empty()) overrides.push_back("data.path=" + options.data);
   return ParseConfig(FormatConfig(config), "the run's config", overrides).data;

@@ -65,7 +65,7 @@ int Run(int argc, char** argv) {
     Complain(end.message);
     return kInterruptedBase + end.signal;
   } catch (const std::bad_alloc&) {
-    Complain("out of memory");
+    Complain("out of memory: a smaller model, batch or data.max_length takes less");
   } catch (const std::exception& error) {
     Complain(error.what());
   }

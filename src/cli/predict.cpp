@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <iostream>
 #include <memory>
@@ -30,6 +31,9 @@ void Answer(TrainedRun& run, const std::string& sentence, const std::string& pla
       EncodeTexts(sample, run.vocabulary(), EncodeOptionsOf(run.config().data));
   TL_CHECK(texts.Length(0) > 0, "[predict] {} has no words, wants at least one", place);
   const std::vector<double> probabilities = run.evaluator().Predict(texts, 1)[0];
+  TL_CHECK(std::ranges::all_of(probabilities, [](double p) { return std::isfinite(p); }),
+           "[predict] {}: the model's answer to {} is no number, its weights want to be finite",
+           run.file().string(), place);
   const auto best = std::ranges::max_element(probabilities);
   fmt::print("{}\t{:.4f}\t{}\n", run.labels()[static_cast<size_t>(best - probabilities.begin())],
              *best, sentence);

@@ -19,11 +19,13 @@ class BufferReuse {
 
   void Run() {
     FindNeeded();
+    FindValues();
     const auto count = static_cast<int32_t>(storage_.buffers.size());
     for (int32_t own = 0; own < count; ++own) {
-      if (!IsWhole(own) || ValuesOf(own).empty()) continue;
+      if (!IsWhole(own) || values_of_[at(own)].empty()) continue;
+      const Groups writers = WritersOf(own);
       for (int32_t other = 0; other < count; ++other) {
-        if (other == own || !IsSameKind(own, other) || !DiesBefore(other, WritersOf(own))) continue;
+        if (other == own || !IsSameKind(own, other) || !DiesBefore(other, writers)) continue;
         Move(own, other);
         break;
       }
@@ -76,29 +78,26 @@ class BufferReuse {
     return IsWhole(b) && buffer(a).width == buffer(b).width && buffer(a).dtype == buffer(b).dtype;
   }
 
-  // What lies in a buffer, mirrors included.
-  std::vector<NodeId> ValuesOf(int32_t id) const {
-    std::vector<NodeId> values;
+  void FindValues() {
+    values_of_.resize(storage_.buffers.size());
     for (NodeId value = 0; value < graph_.size(); ++value) {
-      if (storage_.view_of[at(value)].buffer == id) values.push_back(value);
+      const int32_t place = storage_.view_of[at(value)].buffer;
+      if (place >= 0) values_of_[at(place)].push_back(value);
     }
     for (const auto& [value, mirrors] : storage_.mirrors) {
-      for (const View& mirror : mirrors) {
-        if (mirror.buffer == id) values.push_back(value);
-      }
+      for (const View& mirror : mirrors) values_of_[at(mirror.buffer)].push_back(value);
     }
-    return values;
   }
 
   Groups WritersOf(int32_t id) const {
     Groups writers;
-    for (const NodeId value : ValuesOf(id)) writers.insert(GroupOf(value));
+    for (const NodeId value : values_of_[at(id)]) writers.insert(GroupOf(value));
     return writers;
   }
 
   // Whether all who touch the buffer have been through a step before any of the writers is there.
   bool DiesBefore(int32_t id, const Groups& writers) const {
-    const std::vector<NodeId> values = ValuesOf(id);
+    const std::vector<NodeId>& values = values_of_[at(id)];
     const auto before = [&](int32_t group) {
       return std::all_of(writers.begin(), writers.end(), [&](int32_t writer) {
         return writer >= 0 && needed_[at(writer)].contains(group);
@@ -122,6 +121,9 @@ class BufferReuse {
         if (mirror.buffer == from) mirror.buffer = to;
       }
     }
+    std::vector<NodeId>& moved = values_of_[at(from)];
+    values_of_[at(to)].insert(values_of_[at(to)].end(), moved.begin(), moved.end());
+    moved.clear();
   }
 
   const Graph& graph_;
@@ -129,6 +131,7 @@ class BufferReuse {
   const Grouping& grouping_;
   Storage& storage_;
   std::vector<Groups> needed_;
+  std::vector<std::vector<NodeId>> values_of_;  // by buffer: what lies in it, mirrors included
 };
 
 }  // namespace

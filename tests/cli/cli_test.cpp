@@ -181,7 +181,11 @@ TEST_F(Cli, BrokenRunsAreNamed) {
   ExpectError(Run({"predict", "run", "good"}), 1, {"run/best.safetensors"});
   fs::resize_file(best, 3);
   ExpectError(Run({"eval", "run"}), 1, {"run/best.safetensors"});
+  const std::string nan("\0\0\xc0\x7f", 4);
+  std::ofstream(best, std::ios::binary) << bytes.substr(0, bytes.size() - nan.size()) << nan;
+  ExpectError(Run({"predict", "run", "good"}), 1, {"run/best.safetensors", "sentence 1", "finite"});
   std::ofstream(best, std::ios::binary) << bytes;
+  ExpectError(Run({"eval", "run", "model.hidden=4"}), 1, {"'model.hidden=4'", "section data"});
 
   SafetensorsFile file = ReadSafetensors(best);
   for (NamedTensor& tensor : file.tensors) {
