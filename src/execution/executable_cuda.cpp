@@ -42,7 +42,7 @@ CudaExecutable::CudaExecutable(Graph graph, const DeviceOptions& options)
       memory_(lowered_),
       enqueuer_(lowered_, memory_),
       state_(sizeof(DeviceState), "the state of a run") {
-  TL_CUDA_CHECK(cudaMemset(state_.data(), 0, state_.size()));
+  state_.Clear();
   SetShape(0, 0);
 }
 
@@ -257,7 +257,7 @@ void CudaExecutable::CheckIndices() {
   stream_.Synchronize();
   if (fault.found == 0) return;
   has_results_ = false;
-  TL_CUDA_CHECK(cudaMemset(&state()->fault, 0, sizeof(fault)));
+  TL_CUDA_CHECK(cudaMemsetAsync(&state()->fault, 0, sizeof(fault), stream_.get()));
   FailIndex(fault);
 }
 

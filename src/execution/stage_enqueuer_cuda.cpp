@@ -53,7 +53,7 @@ bool StageEnqueuer::Resize(const DeviceShape& shape) {
   moved |= Grow(&scratch_, room.scratch, "sums over rows");
   if (Grow(&zeros_, room.zeros, "rows of zeros")) {
     moved = true;
-    TL_CUDA_CHECK(cudaMemset(zeros_.data(), 0, zeros_.size()));
+    zeros_.Clear();
   }
   return moved;
 }

@@ -58,7 +58,7 @@ void DeviceOptimizer::PlaceSlots() {
   }
   const size_t bytes = slot_names_.size() * static_cast<size_t>(elements_) * sizeof(float);
   slots_ = DeviceBuffer(bytes, "what an optimiser keeps of each weight");
-  if (bytes > 0) TL_CUDA_CHECK(cudaMemset(slots_.data(), 0, bytes));
+  slots_.Clear();
 }
 
 float* DeviceOptimizer::SlotOf(size_t slot, size_t parameter) const {

@@ -85,6 +85,12 @@ DeviceBuffer& DeviceBuffer::operator=(DeviceBuffer&& other) noexcept {
   return *this;
 }
 
+void DeviceBuffer::Clear() {
+  if (size_ == 0) return;
+  TL_CUDA_CHECK(cudaMemset(data_, 0, size_));
+  TL_CUDA_CHECK(cudaStreamSynchronize(cudaStreamLegacy));  // other streams do not wait for it
+}
+
 PinnedBuffer::PinnedBuffer(size_t bytes, std::string_view what) : size_(bytes) {
   if (bytes == 0) return;
   void* data = nullptr;

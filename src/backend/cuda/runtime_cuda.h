@@ -56,6 +56,8 @@ class DeviceBuffer {
 
   std::byte* data() const { return data_; }
   size_t size() const { return size_; }
+  // Fills all of it with zeros, and waits until that is done.
+  void Clear();
 
  private:
   std::byte* data_ = nullptr;
