@@ -17,6 +17,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 from harness_cases import forward_gflop, lengths_of, read_cases  # noqa: E402
+from pytorch_passes import pass_of_layer  # noqa: E402
 
 WARM_UPS, FEWEST_RUNS, MOST_RUNS = 2, 5, 2000
 PEAK_SIZES = (2048, 3072, 4096)
@@ -100,16 +101,7 @@ def step_function(case, precision, name, variant):
     else:
         call = lambda: net(x)[0]
 
-    def forward():
-        with torch.no_grad():
-            call()
-
-    def train():
-        net.zero_grad()
-        x.grad = None
-        call().backward(y_gradient)
-
-    return forward if name == "forward" else train
+    return pass_of_layer(name, net, x, y_gradient, call)
 
 
 def measure_case(case, precision, name, variant, min_seconds):

@@ -17,6 +17,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 from harness_cases import forward_gflop, lengths_of, read_cases, read_models, serve  # noqa: E402
+from pytorch_passes import pass_of_layer  # noqa: E402
 
 PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
 WARM_UPS, RUNS = 1, 21
@@ -89,16 +90,7 @@ def layer_step(case, precision, name, packed):
         values = torch.nn.utils.rnn.pack_padded_sequence(x, lengths, enforce_sorted=False)
         return torch.nn.utils.rnn.pad_packed_sequence(net(values)[0], total_length=case["T"])[0]
 
-    def forward():
-        with torch.no_grad():
-            call()
-
-    def train():
-        net.zero_grad()
-        x.grad = None
-        call().backward(y_gradient)
-
-    return forward if name == "forward" else train
+    return pass_of_layer(name, net, x, y_gradient, call)
 
 
 def model_step(case, precision):

@@ -62,8 +62,8 @@ PlannedNetwork LayersAlone(const NetworkRequest& request) {
 
 PlannedNetwork BuildNetwork(const NetworkRequest& request) {
   TL_CHECK(request.config.empty() != request.cell.empty(),
-           "[plan] got {} a config and {} --cell, wants one of both",
-           request.config.empty() ? "not" : "also", request.cell.empty() ? "not" : "also");
+           "[plan] got {} a config {} --cell, wants one of them",
+           request.config.empty() ? "neither" : "both", request.config.empty() ? "nor" : "and");
   TL_CHECK(request.overrides.empty() || !request.config.empty(),
            "[plan] '{}' overrides a config, but --cell was given", request.overrides.front());
   return request.config.empty() ? LayersAlone(request) : FromConfig(request);

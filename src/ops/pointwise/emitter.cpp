@@ -1,6 +1,5 @@
 #include "ops/pointwise/emitter.h"
 
-#include <cctype>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -68,17 +67,6 @@ void {0}() {{
 // Vectors that a kernel works on at once. The chains of dependent instructions are long (a tanh
 // after a sigmoid), so the processor's window would not reach from one vector to the next.
 constexpr int kUnroll = 2;
-
-// "log_sigmoid" to "kLogSigmoid".
-std::string EnumeratorName(PointwiseOp op) {
-  std::string result = "k";
-  bool upper = true;
-  for (char c : Name(op)) {
-    if (c != '_') result += static_cast<char>(upper ? std::toupper(c) : c);
-    upper = c == '_';
-  }
-  return result;
-}
 
 // A literal that reads back as exactly this float.
 std::string FloatLiteral(float value) {
@@ -187,8 +175,8 @@ class KernelWriter {
     std::string operands = Value(a, copy);
     if (OperandCount(op) > 1) operands += ", " + Value(b, copy);
     if (OperandCount(op) > 2) operands += ", " + Value(c, copy);
-    Line("      const Vector {} = Apply<PointwiseOp::{}>(d, {});", Value(value, copy),
-         EnumeratorName(op), operands);
+    Line("      const Vector {} = Apply<PointwiseOp::k{}>(d, {});", Value(value, copy),
+         PascalCaseName(op), operands);
   }
 
   // The name of a value; only what varies along a row has copies.

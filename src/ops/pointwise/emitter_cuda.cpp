@@ -1,6 +1,5 @@
 #include "ops/pointwise/emitter_cuda.h"
 
-#include <cctype>
 #include <cmath>
 #include <fstream>
 #include <iterator>
@@ -12,17 +11,6 @@
 
 namespace turbolstm::cuda {
 namespace {
-
-// "log_sigmoid" to "LogSigmoid".
-std::string FunctionName(PointwiseOp op) {
-  std::string result;
-  bool upper = true;
-  for (char c : Name(op)) {
-    if (c != '_') result += static_cast<char>(upper ? std::toupper(c) : c);
-    upper = c == '_';
-  }
-  return result;
-}
 
 // An expression that is exactly this float.
 std::string FloatLiteral(float value) {
@@ -104,7 +92,7 @@ class KernelWriter {
       std::string operands = fmt::format("v{}", a);
       if (OperandCount(op) > 1) operands += fmt::format(", v{}", b);
       if (OperandCount(op) > 2) operands += fmt::format(", v{}", c);
-      Line("  const float v{} = {}({});", value, FunctionName(op), operands);
+      Line("  const float v{} = {}({});", value, PascalCaseName(op), operands);
     }
     for (size_t i = 0; i < Outputs(); ++i) Line("  y{} = v{};", i, program_.outputs[i]);
     Line("}}");

@@ -88,6 +88,16 @@ std::string_view Name(PointwiseOp op) {
   return Facts(op).name;
 }
 
+std::string PascalCaseName(PointwiseOp op) {
+  std::string result;
+  bool upper = true;
+  for (char c : Name(op)) {
+    if (c != '_') result += static_cast<char>(upper ? std::toupper(c) : c);
+    upper = c == '_';
+  }
+  return result;
+}
+
 std::string PointwiseProgram::Text() const {
   std::string text = "in";
   const auto out = std::back_inserter(text);

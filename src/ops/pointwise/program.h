@@ -39,6 +39,8 @@ inline constexpr int kPointwiseOpCount = static_cast<int>(PointwiseOp::kCopy) + 
 
 // "add", "one_minus", "log_sigmoid", ...
 std::string_view Name(PointwiseOp op);
+// As emitted code spells it: "LogSigmoid" for log_sigmoid.
+std::string PascalCaseName(PointwiseOp op);
 
 // How many of a, b, c the operator reads: 1 to 3.
 constexpr int OperandCount(PointwiseOp op) {
