@@ -158,7 +158,9 @@ TEST_F(AtomicFileTest, KilledDuringSaveTheLastGoodFileLoads) {
     if (child == 0) {
       for (int32_t next = last + 1;; ++next) WriteSafetensors(path, Generation(next));
     }
-    ::usleep(static_cast<useconds_t>(random.Uniform(kill) * 20000));
+    // Ever longer until a save has finished, however busy the machine is.
+    const double longest = last > 0 ? 20'000 : 20'000 * (1 + static_cast<double>(kill));
+    ::usleep(static_cast<useconds_t>(random.Uniform(kill) * longest));
     ::kill(child, SIGKILL);
     ::waitpid(child, nullptr, 0);
 
