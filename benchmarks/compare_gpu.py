@@ -3,8 +3,8 @@
 
   cmake --preset cuda -DTL_BUILD_BENCHMARKS=ON && cmake --build --preset cuda
   pip install -r benchmarks/requirements.txt
-  python benchmarks/compare_gpu.py                     # everything, about 8 minutes on an H200
-  python benchmarks/compare_gpu.py --short             # within a minute
+  python benchmarks/compare_gpu.py                     # everything
+  python benchmarks/compare_gpu.py --short             # a few shapes
   python benchmarks/compare_gpu.py --only goal --precision bf16
   python benchmarks/compare_gpu.py --resume FILE.csv   # the same arguments again, after it was stopped
   python benchmarks/compare_gpu.py --report FILE.csv   # table and plot of results that exist
@@ -45,7 +45,7 @@ def program(path):
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--short", action="store_true", help="few shapes, no fp32: within a minute")
+    parser.add_argument("--short", action="store_true", help="few shapes, no fp32")
     parser.add_argument("--precision", action="append", choices=PRECISIONS,
                         help="may be repeated; default all, of which fp32 only at the shapes marked for it")  # fmt: skip
     parser.add_argument("--only", action="append", metavar="WORD",
