@@ -230,10 +230,20 @@ void CudaExecutable::Run(const RunOptions& options) {
            layout_.steps(), layout_.batch());
   CheckBound();
   UploadAll(options);
-  RecordedGraph& recorded = recorded_[shape_];
-  if (!recorded) recorded = RecordedGraph::Record(stream_, [this] { EnqueueRun(); });
-  recorded.Launch(stream_);
+  if (!recorded_[shape_]) RecordShape();
+  recorded_[shape_].Launch(stream_);
   has_results_ = true;
+}
+
+// A second time when products have outgrown their workspace, so that only the largest is kept.
+void CudaExecutable::RecordShape() {
+  const auto record = [this] { return RecordedGraph::Record(stream_, [this] { EnqueueRun(); }); };
+  recorded_[shape_] = record();
+  if (!enqueuer_.has_outgrown()) return;
+  stream_.Synchronize();
+  recorded_.clear();
+  enqueuer_.DropOutgrown();
+  recorded_[shape_] = record();
 }
 
 void CudaExecutable::AppendToRun(std::function<void(cudaStream_t)> enqueue) {

@@ -86,6 +86,7 @@ class CudaExecutable final : public Execution {
   void Send(std::byte* to, const std::byte* staged, int64_t bytes);
   OperatorContext Context() const;
   void EnqueueRun();
+  void RecordShape();
   void CheckIndices();
   [[noreturn]] void FailIndex(const IndexFault& fault) const;
   const NamedView& OutputNamed(std::string_view name) const;

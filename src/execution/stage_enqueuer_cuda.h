@@ -39,6 +39,9 @@ class StageEnqueuer {
   // Device memory that operators write before they read: made once for a shape. True if it moved.
   bool Resize(const DeviceShape& shape);
   int64_t bytes() const;
+  // Memory that recorded work may still use, though what is enqueued now has outgrown it.
+  bool has_outgrown() const { return gemm_.has_outgrown_workspaces(); }
+  void DropOutgrown() { gemm_.DropOutgrownWorkspaces(); }
   // Loops that ran as persistent kernels when groups were last enqueued.
   int64_t persistent_loops() const { return persistent_loops_; }
 

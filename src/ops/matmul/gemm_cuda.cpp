@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <vector>
 
 #include "backend/cuda/check_cuda.h"
 #include "backend/cuda/runtime_cuda.h"
@@ -14,7 +15,8 @@
 namespace turbolstm::cuda {
 namespace {
 
-constexpr size_t kWorkspaceBytes = size_t{32} << 20;  // what cuBLAS asks for on Hopper
+// Allocated in steps of this, so that products which want a little more do not outgrow it often.
+constexpr int64_t kWorkspaceStep = int64_t{1} << 20;
 
 cudaDataType_t TypeOf(DType dtype) {
   switch (dtype) {
@@ -69,13 +71,41 @@ struct Plan {
   cublasLtMatrixLayout_t b = nullptr;
   cublasLtMatrixLayout_t c = nullptr;
   cublasLtMatmulAlgo_t algorithm{};
+  int64_t workspace = 0;  // bytes
+};
+
+int64_t MatrixBytes(int64_t rows, int64_t columns, int64_t batches, DType dtype) {
+  return rows * columns * batches * static_cast<int64_t>(SizeOf(dtype));
+}
+
+// What the three matrices take in memory.
+int64_t BytesOf(const Gemm& g) {
+  return MatrixBytes(g.m, g.k, g.batches, g.a.dtype) + MatrixBytes(g.k, g.n, g.batches, g.b.dtype) +
+         MatrixBytes(g.m, g.n, g.batches, g.c_dtype);
+}
+
+// Lets the calling thread allocate while it records a stream.
+class AllocatesInCapture {
+ public:
+  AllocatesInCapture() { TL_CUDA_CHECK(cudaThreadExchangeStreamCaptureMode(&mode_)); }
+  ~AllocatesInCapture() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+  AllocatesInCapture(const AllocatesInCapture&) = delete;
+  AllocatesInCapture& operator=(const AllocatesInCapture&) = delete;
+
+ private:
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
 };
 
 }  // namespace
 
+int64_t MostWorkspaceBytes(int64_t product_bytes) {
+  return std::clamp(product_bytes / kProductBytesPerWorkspaceByte, kSmallWorkspaceBytes,
+                    kLargeWorkspaceBytes);
+}
+
 class GemmRunner::Library {
  public:
-  Library() : library_(kCublasLtNames), workspace_(kWorkspaceBytes, "the workspace of products") {
+  Library() : library_(kCublasLtNames) {
     library_.Load(create_, "cublasLtCreate");
     library_.Load(destroy_, "cublasLtDestroy");
     library_.Load(status_text_, "cublasLtGetStatusString");
@@ -103,6 +133,7 @@ class GemmRunner::Library {
 
   void Run(const Gemm& gemm, cudaStream_t stream) {
     const Plan& plan = PlanFor(gemm);
+    MakeRoom(plan.workspace);
     if (gemm.bias) {
       Check(
           set_(plan.description, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &gemm.bias, sizeof(gemm.bias)),
@@ -117,7 +148,26 @@ class GemmRunner::Library {
           "cublasLtMatmul");
   }
 
+  bool has_outgrown() const { return !outgrown_.empty(); }
+  void DropOutgrown() { outgrown_.clear(); }
+
+  int64_t workspace_bytes() const {
+    size_t bytes = workspace_.size();
+    for (const DeviceBuffer& buffer : outgrown_) bytes += buffer.size();
+    return static_cast<int64_t>(bytes);
+  }
+
  private:
+  // Recorded work goes on to use the workspace that it was recorded with.
+  void MakeRoom(int64_t bytes) {
+    if (bytes <= static_cast<int64_t>(workspace_.size())) return;
+    const int64_t rounded = (bytes + kWorkspaceStep - 1) / kWorkspaceStep * kWorkspaceStep;
+    const AllocatesInCapture relaxed;
+    DeviceBuffer larger(static_cast<size_t>(rounded), "the workspace of products");
+    if (workspace_.size() > 0) outgrown_.push_back(std::move(workspace_));
+    workspace_ = std::move(larger);
+  }
+
   void Check(cublasStatus_t status, const char* call) const {
     TL_CHECK(status == CUBLAS_STATUS_SUCCESS, "[product] {}: {}", call, status_text_(status));
   }
@@ -195,7 +245,8 @@ class GemmRunner::Library {
       Check(set_preference_(preference, attribute, &value, sizeof(value)),
             "cublasLtMatmulPreferenceSetAttribute");
     };
-    prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace_.size());
+    prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+           static_cast<size_t>(MostWorkspaceBytes(BytesOf(gemm))));
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
            static_cast<uint32_t>(AlignmentOf(gemm.b.data)));
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
@@ -210,6 +261,7 @@ class GemmRunner::Library {
              "[product] cuBLASLt has no algorithm for [{}, {}] x [{}, {}], {} to {}: {}", gemm.m,
              gemm.k, gemm.k, gemm.n, Name(gemm.a.dtype), Name(gemm.c_dtype), status_text_(status));
     plan->algorithm = found.algo;
+    plan->workspace = static_cast<int64_t>(found.workspaceSize);
   }
 
   void Drop(const Plan& plan) const {
@@ -221,6 +273,7 @@ class GemmRunner::Library {
 
   SharedLibrary library_;
   DeviceBuffer workspace_;
+  std::vector<DeviceBuffer> outgrown_;
   cublasLtHandle_t handle_ = nullptr;
   std::map<Key, Plan> plans_;
   decltype(&cublasLtCreate) create_ = nullptr;
@@ -245,7 +298,15 @@ GemmRunner::GemmRunner(GemmRunner&&) noexcept = default;
 GemmRunner& GemmRunner::operator=(GemmRunner&&) noexcept = default;
 
 int64_t GemmRunner::workspace_bytes() const {
-  return static_cast<int64_t>(kWorkspaceBytes);
+  return library_->workspace_bytes();
+}
+
+bool GemmRunner::has_outgrown_workspaces() const {
+  return library_->has_outgrown();
+}
+
+void GemmRunner::DropOutgrownWorkspaces() {
+  library_->DropOutgrown();
 }
 
 void GemmRunner::Run(const Gemm& gemm, cudaStream_t stream) {

@@ -38,11 +38,19 @@ struct Gemm {
   Fp32Product fp32 = Fp32Product::kIeee;
 };
 
+// A product may work in as many bytes of device memory: a part of what its matrices take, within
+// bounds. What cuBLASLt asks for on Hopper is the upper one; small products split their sums well
+// within the lower one.
+constexpr int64_t kProductBytesPerWorkspaceByte = 8;
+constexpr int64_t kSmallWorkspaceBytes = int64_t{8} << 20;
+constexpr int64_t kLargeWorkspaceBytes = int64_t{32} << 20;
+int64_t MostWorkspaceBytes(int64_t product_bytes);
+
 // Dense products through cuBLASLt. One algorithm for each kind of product, chosen when it is first
 // seen, so that the same call gives the same bits. The library is opened at run time.
 class GemmRunner {
  public:
-  // Error when cuBLASLt does not open. The workspace serves one stream.
+  // Error when cuBLASLt does not open. The workspace serves one stream; it grows with the products.
   GemmRunner();
   ~GemmRunner();
   GemmRunner(GemmRunner&&) noexcept;
@@ -50,8 +58,12 @@ class GemmRunner {
 
   // Enqueues c = a b (+ bias) (+ c). Empty results enqueue nothing; k = 0 gives zeros.
   void Run(const Gemm& gemm, cudaStream_t stream);
-  // Bytes of device memory that products work in.
+  // Bytes of device memory that products work in: as many as the algorithms chosen so far want.
   int64_t workspace_bytes() const;
+  // A workspace that was too small for a later product is kept for what has been recorded with it,
+  // until the caller says that nothing needs it any more.
+  bool has_outgrown_workspaces() const;
+  void DropOutgrownWorkspaces();
 
  private:
   class Library;
