@@ -26,15 +26,6 @@ Function DriverFunction(const char* name) {
   return reinterpret_cast<Function>(function);
 }
 
-std::string ShortName(const std::string& symbol) {
-  int status = 0;
-  const std::unique_ptr<char, decltype(&std::free)> readable(
-      abi::__cxa_demangle(symbol.c_str(), nullptr, nullptr, &status), &std::free);
-  std::string name = status == 0 ? readable.get() : symbol;
-  if (name.starts_with("void ")) name.erase(0, 5);
-  return name.substr(0, name.find_first_of("<("));
-}
-
 void CountKernels(cudaGraph_t graph, std::map<std::string, int>* counts) {
   static const auto parameters_of =
       DriverFunction<decltype(&cuGraphKernelNodeGetParams)>("cuGraphKernelNodeGetParams");
@@ -82,6 +73,15 @@ class Event {
 };
 
 }  // namespace
+
+std::string ShortName(const std::string& symbol) {
+  int status = 0;
+  const std::unique_ptr<char, decltype(&std::free)> readable(
+      abi::__cxa_demangle(symbol.c_str(), nullptr, nullptr, &status), &std::free);
+  std::string name = status == 0 ? readable.get() : symbol;
+  if (name.starts_with("void ")) name.erase(0, 5);
+  return name.substr(0, name.find_first_of("<("));
+}
 
 std::string GpuName() {
   cudaDeviceProp properties{};

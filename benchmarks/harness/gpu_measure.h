@@ -26,6 +26,9 @@ std::string GpuName();
 std::string GpuDriverInterface();
 std::string GpuRuntime();
 
+// A kernel's name without template arguments and parameters.
+std::string ShortName(const std::string& symbol);
+
 // Memory of the GPU, not initialised; nothing if `bytes` is 0.
 class GpuBuffer {
  public:

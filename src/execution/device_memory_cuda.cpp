@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/error.h"
+
 namespace turbolstm::cuda {
 namespace {
 
@@ -108,6 +110,16 @@ std::vector<int64_t> DeviceMemory::Offsets(const std::vector<int64_t>& bytes,
   return offsets;
 }
 
+std::string DeviceMemory::Describe(const std::vector<int64_t>& bytes, int64_t steps,
+                                   int64_t batch) const {
+  size_t largest = 0;
+  for (size_t i = 1; i < bytes.size(); ++i) {
+    if (!IsParameter(i) && bytes[i] > bytes[largest]) largest = i;
+  }
+  return fmt::format("a network's values of {} steps of {} sequences (the largest, '{}', has {})",
+                     steps, batch, graph_.buffers[largest].name, bytes[largest]);
+}
+
 bool DeviceMemory::Resize(int64_t steps, int64_t batch) {
   std::vector<int64_t> bytes(graph_.buffers.size());
   for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = Aligned(BytesOf(i, steps, batch));
@@ -117,7 +129,7 @@ bool DeviceMemory::Resize(int64_t steps, int64_t batch) {
   if (static_cast<int64_t>(arena_.size()) < total) {
     arena_ = DeviceBuffer();
     moved = true;
-    arena_ = DeviceBuffer(static_cast<size_t>(total), "the values of a network");
+    arena_ = DeviceBuffer(static_cast<size_t>(total), Describe(bytes, steps, batch));
   }
   steps_ = steps;
   for (size_t i = 0; i < bytes.size(); ++i) {

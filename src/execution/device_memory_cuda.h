@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "backend/cuda/runtime_cuda.h"
@@ -34,6 +35,8 @@ class DeviceMemory {
   void FindLifetimes();
   void Touch(const View& view, int64_t group);
   int64_t BytesOf(size_t buffer, int64_t steps, int64_t batch) const;
+  // For an error.
+  std::string Describe(const std::vector<int64_t>& bytes, int64_t steps, int64_t batch) const;
   std::vector<int64_t> Offsets(const std::vector<int64_t>& bytes, int64_t* total) const;
 
   const LoweredGraph& graph_;

@@ -52,6 +52,8 @@ CudaExecutable::~CudaExecutable() {
 
 void CudaExecutable::SetShape(int64_t steps, int64_t batch, std::span<const int32_t> lengths,
                               std::span<const uint8_t> resets) {
+  CheckHostMemory(lengths.data(), "lengths");
+  CheckHostMemory(resets.data(), "resets");
   RowLayout layout(steps, batch, lengths, resets);
   const DeviceShape shape = ShapeOf(layout, !resets.empty());
   // Errors until here change nothing.
@@ -60,7 +62,8 @@ void CudaExecutable::SetShape(int64_t steps, int64_t batch, std::span<const int3
   sequences_changed_ = true;
   if (has_memory_ && shape == shape_) return;
   has_memory_ = false;
-  stream_.Synchronize();
+  // Memory is large enough for a shape that has been recorded, so that nothing moves.
+  if (!recorded_.contains(shape)) stream_.Synchronize();
   shape_ = shape;
   try {
     if (MakeRoom()) recorded_.clear();
@@ -95,6 +98,7 @@ const NamedView& CudaExecutable::InputOf(std::string_view name) const {
 void CudaExecutable::BindBytes(std::string_view name, const std::byte* data, int64_t elements,
                                bool index) {
   CheckElements(InputNamed(lowered_, name, index), elements, layout_.steps(), layout_.batch());
+  CheckHostMemory(data, fmt::format("'{}'", name));
   bound_.insert_or_assign(std::string(name), Bound{data, elements});
 }
 

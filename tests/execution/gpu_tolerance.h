@@ -7,6 +7,10 @@
 
 namespace turbolstm {
 
+// fp32 against another device's fp32 where gradients are sums over up to millions of rows, which
+// the two add up in different orders; relative in the same way.
+inline constexpr double kLongSumTolerance = 1e-4;
+
 // Against the float64 interpreter, relative to the largest magnitude of an output (at least 1).
 // Layer normalisation divides by the spread of few elements, so that what is rounded before it
 // shows more behind it.

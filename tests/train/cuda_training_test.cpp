@@ -10,9 +10,9 @@
 #include "base/error_test.h"
 #include "base/read_file.h"
 #include "data/bucket_sampler.h"
-#include "kernels/cell_kernels.h"
 #include "train/model_factory.h"
 #include "train/toy_task.h"
+#include "train/train_on.h"
 #include "train/trainer.h"
 #include "train/training_step_cuda.h"
 
@@ -24,43 +24,8 @@ constexpr double kLossTolerance = 2e-4;
 // Of the trained weights, which drift apart with the roundings of each step; where Adam divides by
 // the root of a tiny second moment, a rounding moves a weight by up to a learning rate.
 constexpr double kWeightTolerance = 5e-3;
-constexpr int64_t kSteps = 20;
 // Of the norm of all gradients, fp16 against fp32.
 constexpr double kNormTolerance = 1e-2;
-
-struct Trained {
-  std::vector<double> losses;
-  std::vector<std::vector<float>> parameters;
-  std::vector<TrainingStep::OptimizerArray> arrays;
-  int64_t optimizer_steps = 0;
-};
-
-Trained TrainOn(const std::string& device, const Config& config) {
-  RegisterDeviceCellKernels();
-  const TextTask task = MakeToyTask(kSteps * config.train.batch, 0);
-  const auto model = MakeClassifier(config.model, task.vocabulary.size(), 2);
-  Parameters parameters(model->parameters(), 3);
-  const auto step =
-      MakeTrainingStep(*model, &parameters, config, ChooseDevice(device), MakePool(config.train));
-  BucketSampler sampler(task.train.Lengths(), {.batch = config.train.batch, .seed = 1});
-  Trained trained;
-  for (int64_t i = 0; !sampler.EpochDone(); ++i) {
-    step->Train(MakeBatch(task.train, sampler.Next()), i);
-  }
-  step->Finish();
-  for (const StepLoss& loss : step->TakeLosses()) {
-    EXPECT_EQ(loss.step, std::ssize(trained.losses));
-    EXPECT_EQ(loss.samples, config.train.batch);
-    trained.losses.push_back(loss.loss);
-  }
-  for (size_t i = 0; i < parameters.specs().size(); ++i) {
-    trained.parameters.emplace_back(parameters.values(i).begin(), parameters.values(i).end());
-  }
-  trained.arrays = step->OptimizerArrays();
-  trained.optimizer_steps = step->optimizer_steps();
-  EXPECT_EQ(std::ssize(trained.losses), kSteps);
-  return trained;
-}
 
 double LargestDifference(const std::vector<float>& a, const std::vector<float>& b) {
   EXPECT_EQ(a.size(), b.size());

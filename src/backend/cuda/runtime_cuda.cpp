@@ -1,5 +1,6 @@
 #include "backend/cuda/runtime_cuda.h"
 
+#include <cstdlib>
 #include <utility>
 
 #include "backend/cuda/check_cuda.h"
@@ -58,6 +59,14 @@ float Event::MillisecondsTo(const Event& later) const {
   return milliseconds;
 }
 
+void CheckHostMemory(const void* data, std::string_view what) {
+  if (!data) return;
+  cudaPointerAttributes attributes{};
+  TL_CUDA_CHECK(cudaPointerGetAttributes(&attributes, data));
+  TL_CHECK(attributes.type != cudaMemoryTypeDevice,
+           "[bind] {} got memory of device {}, wants the host's", what, attributes.device);
+}
+
 DeviceBuffer::DeviceBuffer(size_t bytes, std::string_view what) : size_(bytes) {
   if (bytes == 0) return;
   void* data = nullptr;
@@ -70,6 +79,8 @@ DeviceBuffer::DeviceBuffer(size_t bytes, std::string_view what) : size_(bytes) {
          total, cudaGetErrorString(error));
   }
   data_ = static_cast<std::byte*>(data);
+  const char* const fill = std::getenv(kFillMemoryVariable);
+  if (fill) Fill(std::atoi(fill));
 }
 
 DeviceBuffer::~DeviceBuffer() {
@@ -86,8 +97,12 @@ DeviceBuffer& DeviceBuffer::operator=(DeviceBuffer&& other) noexcept {
 }
 
 void DeviceBuffer::Clear() {
+  Fill(0);
+}
+
+void DeviceBuffer::Fill(int byte) {
   if (size_ == 0) return;
-  TL_CUDA_CHECK(cudaMemset(data_, 0, size_));
+  TL_CUDA_CHECK(cudaMemset(data_, byte, size_));
   TL_CUDA_CHECK(cudaStreamSynchronize(cudaStreamLegacy));  // other streams do not wait for it
 }
 

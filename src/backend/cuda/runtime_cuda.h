@@ -44,11 +44,19 @@ class Event {
   cudaEvent_t event_ = nullptr;
 };
 
+// A variable of the environment: a byte, 0 to 255, that new device memory is filled with, for
+// finding out what is read before it was written. Not set: memory stays as it comes.
+inline constexpr const char* kFillMemoryVariable = "TURBOLSTM_FILL_MEMORY";
+
+// Error naming `what` when the memory is a device's, which the host cannot read.
+void CheckHostMemory(const void* data, std::string_view what);
+
 // Memory of the current device.
 class DeviceBuffer {
  public:
   DeviceBuffer() = default;
-  // Contents are undefined. Error naming `what` and the bytes asked for when there is not enough.
+  // Contents are undefined unless kFillMemoryVariable is set. Error naming `what` and the bytes
+  // asked for when there is not enough.
   DeviceBuffer(size_t bytes, std::string_view what);
   ~DeviceBuffer();
   DeviceBuffer(DeviceBuffer&& other) noexcept;
@@ -60,6 +68,8 @@ class DeviceBuffer {
   void Clear();
 
  private:
+  void Fill(int byte);
+
   std::byte* data_ = nullptr;
   size_t size_ = 0;
 };

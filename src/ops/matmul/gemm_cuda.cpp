@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <map>
 #include <vector>
 
@@ -62,6 +63,16 @@ Key KeyOf(const Gemm& g) {
           static_cast<int64_t>(g.c_dtype),
           AlignmentOf(g.c),
           static_cast<int64_t>(g.fp32)};
+}
+
+void ClearResult(const Gemm& gemm, cudaStream_t stream) {
+  const size_t element = SizeOf(gemm.c_dtype);
+  for (int64_t i = 0; i < gemm.batches; ++i) {
+    TL_CUDA_CHECK(cudaMemset2DAsync(
+        static_cast<std::byte*>(gemm.c) + static_cast<size_t>(i * gemm.c_batch_stride) * element,
+        static_cast<size_t>(gemm.c_stride) * element, 0, static_cast<size_t>(gemm.n) * element,
+        static_cast<size_t>(gemm.m), stream));
+  }
 }
 
 // One kind of product, described for the library.
@@ -311,16 +322,14 @@ void GemmRunner::DropOutgrownWorkspaces() {
 
 void GemmRunner::Run(const Gemm& gemm, cudaStream_t stream) {
   if (gemm.m == 0 || gemm.n == 0 || gemm.batches == 0) return;
-  if (gemm.k > 0) return library_->Run(gemm, stream);
-  TL_CHECK(!gemm.bias, "[product] a product over an empty axis takes no bias");
-  if (gemm.accumulate) return;
-  const size_t element = SizeOf(gemm.c_dtype);
-  for (int64_t i = 0; i < gemm.batches; ++i) {
-    TL_CUDA_CHECK(cudaMemset2DAsync(
-        static_cast<std::byte*>(gemm.c) + static_cast<size_t>(i * gemm.c_batch_stride) * element,
-        static_cast<size_t>(gemm.c_stride) * element, 0, static_cast<size_t>(gemm.n) * element,
-        static_cast<size_t>(gemm.m), stream));
+  static const bool clear_first = std::getenv(kClearProductsVariable) != nullptr;
+  const bool writes_all = !gemm.accumulate;
+  if (gemm.k > 0) {
+    if (clear_first && writes_all) ClearResult(gemm, stream);
+    return library_->Run(gemm, stream);
   }
+  TL_CHECK(!gemm.bias, "[product] a product over an empty axis takes no bias");
+  if (writes_all) ClearResult(gemm, stream);
 }
 
 }  // namespace turbolstm::cuda

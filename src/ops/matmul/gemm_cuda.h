@@ -46,6 +46,11 @@ constexpr int64_t kSmallWorkspaceBytes = int64_t{8} << 20;
 constexpr int64_t kLargeWorkspaceBytes = int64_t{32} << 20;
 int64_t MostWorkspaceBytes(int64_t product_bytes);
 
+// A variable of the environment: when set, results are cleared before a product writes them. Tools
+// that look for memory read before it was written do not see what the library stores by bulk
+// copies.
+inline constexpr const char* kClearProductsVariable = "TURBOLSTM_CLEAR_PRODUCTS";
+
 // Dense products through cuBLASLt. One algorithm for each kind of product, chosen when it is first
 // seen, so that the same call gives the same bits. The library is opened at run time.
 class GemmRunner {
