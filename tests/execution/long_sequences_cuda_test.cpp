@@ -119,9 +119,15 @@ TEST_P(GpuLongSequence, EqualsTwoHalves) {
 
 constexpr int64_t kInput = 8;
 
-// The same for every call, held exactly by 16 bits; sequences differ.
-float InputAt(int64_t t, int64_t b, int64_t i) {
-  return static_cast<float>((t * 131 + b * 17 + i * 7) % 61) / 32 - 1;
+// The row of sequence b at step t: held exactly by 16 bits, and other than its neighbours.
+void FillRow(int64_t t, int64_t b, int64_t width, float* row) {
+  constexpr int64_t kPeriod = 61;
+  int64_t k = (t * 131 + b * 17) % kPeriod;
+  for (int64_t i = 0; i < width; ++i) {
+    row[i] = static_cast<float>(k) / 32 - 1;
+    k += 7;
+    if (k >= kPeriod) k -= kPeriod;
+  }
 }
 
 // What is bound: of a batch of `batch` sequences those from `first` on.
@@ -166,11 +172,9 @@ class Huge {
   void FillRows(const NamedView& input, int64_t first, std::vector<float>* values) const {
     const int64_t rows = input.domain == Domain::kStep ? steps_ : 1;
     values->resize(static_cast<size_t>(rows * batch_ * input.view.width));
-    float* next = values->data();
-    for (int64_t t = 0; t < rows; ++t) {
-      for (int64_t b = 0; b < batch_; ++b) {
-        for (int64_t i = 0; i < input.view.width; ++i) *next++ = InputAt(t, first + b, i);
-      }
+    for (int64_t row = 0; row < rows * batch_; ++row) {
+      FillRow(row / batch_, first + row % batch_, input.view.width,
+              values->data() + row * input.view.width);
     }
   }
 

@@ -75,6 +75,7 @@ TEST(CudaSteps, TheHostDoesNotWaitWithinAStep) {
     Obstacle obstacle(step.executable().stream());
     step.Train(batch, 4);  // not the last one's shape
     EXPECT_EQ(cudaStreamQuery(step.executable().stream().get()), cudaErrorNotReady) << precision;
+    cudaGetLastError();  // or a later launch would report what this query found
     EXPECT_TRUE(step.TakeLosses().empty()) << precision;
     obstacle.Remove();
     step.Finish();
@@ -83,10 +84,14 @@ TEST(CudaSteps, TheHostDoesNotWaitWithinAStep) {
   }
 }
 
+// Of a loss in another precision than fp32, at the first step.
+constexpr double kLossTolerance = 2e-2;
+
 // Small enough for tools that watch every access to memory.
 TEST(CudaSteps, TinyOnes) {
   SKIP_WITHOUT_GPU();
   RegisterDeviceCellKernels();
+  double in_float32 = 0;
   for (const char* precision : kPrecisions) {
     Config config = ConfigOf(precision);
     config.model.hidden = 32;
@@ -99,7 +104,8 @@ TEST(CudaSteps, TinyOnes) {
     step.Finish();
     const std::vector<StepLoss> losses = step.TakeLosses();
     ASSERT_EQ(losses.size(), 2u);
-    EXPECT_LT(losses[1].loss, losses[0].loss) << precision;
+    if (precision == kPrecisions[0]) in_float32 = losses[0].loss;
+    EXPECT_NEAR(losses[0].loss, in_float32, kLossTolerance) << precision;
   }
 }
 
