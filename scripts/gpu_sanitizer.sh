@@ -37,6 +37,7 @@ tests=(
   "fused_kernels src/ops/ops_cuda_test KernelCudaTest.TimeLoop*:KernelCudaTest.KernelsFollow*"
 )
 
+export TURBOLSTM_SMALL_TESTS=1
 run() {  # name, program, filter, tool; empty: without one
   local log="$logs/$1.${4:-plain}.log" command=() code=0
   [ -z "$4" ] || command=("$tool" --tool "$4" --error-exitcode 86 --require-cuda-init no --print-limit 20)
