@@ -91,7 +91,18 @@ class CompareTest(unittest.TestCase):
         chosen = [(group, precision) for group, _, precision in compare_gpu.chosen_cases(options)]
         self.assertEqual(chosen, [("goal", "tf32"), ("goal", "bf16"), ("goal", "fp16")])
         options.short, options.only = False, ["core"]
-        self.assertEqual([c[2] for c in compare_gpu.chosen_cases(options)], ["tf32", "bf16", "fp16", "fp32"])
+        self.assertEqual([c[2] for c in compare_gpu.chosen_cases(options)], ["tf32", "bf16", "fp16", "fp32", "bf16x6"])
+
+    def test_rivals_of_bf16x6_run_in_fp32(self):
+        asked = []
+        driver = types.SimpleNamespace(ask=lambda case, precision: asked.append(precision) or [{"precision": precision}])
+        case = {"case": "lstm"}
+        ours = compare_gpu.ask(driver, "TurboLSTM", case, "bf16x6")
+        theirs = compare_gpu.ask(driver, "cuDNN", case, "bf16x6")
+        self.assertEqual(asked, ["bf16x6", "fp32"])
+        self.assertEqual(ours, [{"precision": "bf16x6"}])
+        self.assertEqual(theirs, [{"precision": "bf16x6", "note": "runs in fp32"}])
+        self.assertEqual(compare_gpu.ask(driver, "cuDNN", case, "bf16"), [{"precision": "bf16"}])
 
     def test_without_any_program_it_says_so(self):
         with self.assertRaisesRegex(SystemExit, "no program runs on a GPU"):

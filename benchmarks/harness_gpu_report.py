@@ -52,11 +52,11 @@ def print_table(compared, who):
     rivals = [name for name in RIVALS if who == OURS or name != "pytorch"]
     print(f"medians in ms; ratios: how many times {who} is faster; step: its microseconds a layer and time step; MiB: "
           f"memory of a training step, {who}'s and that of the fastest of cuDNN")  # fmt: skip
-    head = f"{'case':40} {'':4} {'':7} {OURS:>9} {'PyTorch':>9} {'eager':>9} {'STANDARD':>9} {'cuDNN':>9} {'fastest of cuDNN':30}"
+    head = f"{'case':40} {'':6} {'':7} {OURS:>9} {'PyTorch':>9} {'eager':>9} {'STANDARD':>9} {'cuDNN':>9} {'fastest of cuDNN':30}"
     print(head + "".join(f" {'/' + name:>9}" for name in rivals) + f" {'step':>6} {'MiB':>11}")
     for found in compared:
         judged, best = found["judged"], found["best"]
-        line = f"{found['case']:40} {found['precision']:4} {found['pass']:7} {cell_of(found['ours'], 9)}"
+        line = f"{found['case']:40} {found['precision']:6} {found['pass']:7} {cell_of(found['ours'], 9)}"
         line += "".join(f" {cell_of(found[name], 9)}" for name in ("pytorch", "eager", "standard", "best"))
         line += f" {best['variant'] if best else '-':30}"
         line += "".join(f" {text(ratio(found, name), '9.2f'):>9}" for name in rivals)

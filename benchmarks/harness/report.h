@@ -39,7 +39,7 @@ Options ParseOptions(int argc, char** argv, const std::string& description,
 // One measurement: what was run.
 struct Run {
   const Case* what = nullptr;
-  std::string precision;     // "fp32", "tf32", "bf16", "fp16"
+  std::string precision;     // "fp32", "tf32", "bf16", "fp16", "bf16x6"
   std::string pass;          // "forward", "train"; "step" of a model
   std::string variant = "";  // how lengths were treated, "" if all are full
 };

@@ -120,17 +120,13 @@ std::string DeviceMemory::Describe(const std::vector<int64_t>& bytes, int64_t st
                      steps, batch, graph_.buffers[largest].name, bytes[largest]);
 }
 
-bool DeviceMemory::Resize(int64_t steps, int64_t batch) {
+bool DeviceMemory::Resize(int64_t steps, int64_t batch, const Stream& stream) {
   std::vector<int64_t> bytes(graph_.buffers.size());
   for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = Aligned(BytesOf(i, steps, batch));
   int64_t total = 0;
   const std::vector<int64_t> offsets = Offsets(bytes, &total);
-  bool moved = false;
-  if (static_cast<int64_t>(arena_.size()) < total) {
-    arena_ = DeviceBuffer();
-    moved = true;
-    arena_ = DeviceBuffer(static_cast<size_t>(total), Describe(bytes, steps, batch));
-  }
+  const bool moved = static_cast<int64_t>(arena_.size()) < total &&
+                     GrowBuffer(&arena_, total, Describe(bytes, steps, batch), stream);
   steps_ = steps;
   for (size_t i = 0; i < bytes.size(); ++i) {
     if (!IsParameter(i)) bases_[i] = arena_.data() + offsets[i];

@@ -40,7 +40,7 @@ DeviceShape ShapeOf(const RowLayout& layout, bool resets) {
 CudaExecutable::CudaExecutable(Graph graph, const DeviceOptions& options)
     : lowered_(LowerOn(options.index, std::move(graph), options.precision)),
       memory_(lowered_),
-      enqueuer_(lowered_, memory_),
+      enqueuer_(lowered_, memory_, options.split),
       state_(sizeof(DeviceState), "the state of a run") {
   state_.Clear();
   SetShape(0, 0);
@@ -62,8 +62,6 @@ void CudaExecutable::SetShape(int64_t steps, int64_t batch, std::span<const int3
   sequences_changed_ = true;
   if (has_memory_ && shape == shape_) return;
   has_memory_ = false;
-  // Memory is large enough for a shape that has been recorded, so that nothing moves.
-  if (!recorded_.contains(shape)) stream_.Synchronize();
   shape_ = shape;
   try {
     if (MakeRoom()) recorded_.clear();
@@ -77,17 +75,15 @@ void CudaExecutable::SetShape(int64_t steps, int64_t batch, std::span<const int3
   has_memory_ = true;
 }
 
-// True when memory that recorded graphs work in has moved.
+// True when memory that recorded graphs work in has moved. The last run may still be on its way; it
+// is waited for only where memory is given back.
 bool CudaExecutable::MakeRoom() {
-  bool moved = memory_.Resize(shape_.steps, shape_.batch);
-  moved |= enqueuer_.Resize(shape_);
+  bool moved = memory_.Resize(shape_.steps, shape_.batch, stream_);
+  moved |= enqueuer_.Resize(shape_, stream_);
   const int64_t places = 2 * static_cast<int64_t>(sizeof(int32_t));
-  const auto bytes =
-      static_cast<size_t>(shape_.batch * (places + (shape_.resets ? shape_.steps : 0)));
-  if (sequences_.size() >= bytes) return moved;
-  sequences_ = DeviceBuffer();
-  sequences_ = DeviceBuffer(bytes, "lengths and resets");
-  return true;
+  const int64_t bytes = shape_.batch * (places + (shape_.resets ? shape_.steps : 0));
+  moved |= GrowBuffer(&sequences_, bytes, "lengths and resets", stream_);
+  return moved;
 }
 
 const NamedView& CudaExecutable::InputOf(std::string_view name) const {

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "graph/graph.h"
+#include "ops/matmul/split_product.h"
 #include "plan/execution.h"
 #include "turbolstm/device.h"
 
@@ -11,6 +12,7 @@ namespace turbolstm {
 struct DeviceOptions {
   int index = 0;  // among the devices of its kind
   Precision precision = Precision::kFloat32;
+  SplitRule split = SplitRule::kWherePays;  // of products in bf16x6
 };
 
 // A graph on an NVIDIA GPU. Error: this build has no CUDA, or no such device answers.

@@ -34,6 +34,7 @@ class Matcher {
 
   bool FindStages() {
     if (graph_.precision == Precision::kFloat32 || !group_.is_loop()) return false;
+    if (graph_.precision == Precision::kBf16x6) return false;
     if (group_.stages.size() != 2) return false;
     for (const Stage& stage : group_.stages) {
       if (stage.domain != Domain::kStep) return false;

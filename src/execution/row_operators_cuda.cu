@@ -2,6 +2,7 @@
 
 #include <math_constants.h>
 
+#include "base/philox.h"
 #include "execution/launch_cuda.h"
 #include "execution/row_access_cuda.h"
 
@@ -53,14 +54,14 @@ struct RandomMaskBody {
   RowOutput y;
   long long width;
   const RunNumbers* run;
-  float keep;
+  float bound;  // RandomSite::Bound
   float scale;
   float mean;
   unsigned site_number;
   bool steps;
 
   __device__ float Element(unsigned bits) const {
-    return static_cast<float>(bits >> 8) * 0x1p-24f < keep ? scale : 0.0f;
+    return static_cast<float>(bits >> 8) * 0x1p-24f < bound ? scale : 0.0f;
   }
 
   // Draws index to index + 3.
@@ -396,7 +397,7 @@ void LaunchRowOperator(const OperatorCall& call, const RowRange& range,
     case Op::kRowCount:
       return LaunchRowCount(call, context);
     case Op::kRandomMask:
-      return run(RandomMaskBody{call.output, width, context.run, static_cast<float>(a.number),
+      return run(RandomMaskBody{call.output, width, context.run, RandomSite::Bound(a.number),
                                 static_cast<float>(a.scale), static_cast<float>(a.mean),
                                 static_cast<unsigned>(a.site), call.domain == Domain::kStep});
     case Op::kPad:

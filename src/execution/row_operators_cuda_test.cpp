@@ -7,6 +7,7 @@
 
 #include "base/philox.h"
 #include "execution/testing/operators_fixture_cuda.h"
+#include "ops/rows/random_mask.h"
 
 namespace turbolstm::cuda {
 namespace {
@@ -50,9 +51,34 @@ TEST_F(OperatorsCuda, RandomMask) {
                       const int64_t row =
                           domain == Domain::kStep ? t * scene.layout().batch() + number : number;
                       const float draw = site.Uniform(static_cast<uint64_t>(row * n + i));
-                      return Wanted{draw < 0.7f ? 2.0 : 0.0};
+                      return Wanted{double{draw} < 0.7 ? 2.0 : 0.0};
                     });
   });
+}
+
+// A probability just above a draw is that draw in fp32; the draw is below it all the same.
+TEST_F(OperatorsCuda, RandomMaskKeepsADrawBelowItsProbability) {
+  constexpr int64_t kDraws = 64;
+  const RandomSite site{7, 5, 3};
+  Scene scene(1, 1, 1, {false, false});
+  scene.SetRun({.seed = site.seed, .training_step = site.step, .training = 1});
+  int met = 0;
+  for (uint64_t i = 0; i < kDraws; ++i) {
+    const double keep = double{site.Uniform(i)} + 0x1p-30;
+    if (keep < 0.5) continue;  // numbers lie closer there
+    ++met;
+    OperatorCall call = Call(Op::kRandomMask, Domain::kStep, kDraws);
+    call.attributes.number = keep;
+    call.attributes.scale = 2;
+    call.attributes.site = site.site;
+    std::vector<float> wanted(kDraws);
+    DrawRandomMask(site, 0, kDraws, keep, 2.0f, wanted.data());
+    ASSERT_EQ(wanted[i], 2.0f);
+    scene.CheckRows(call, {}, DType::kFloat32, [&](int64_t, int64_t, int64_t j) {
+      return Wanted{double{wanted[static_cast<size_t>(j)]}};
+    });
+  }
+  EXPECT_GT(met, 0);
 }
 
 TEST_F(OperatorsCuda, PadSliceAndConcat) {

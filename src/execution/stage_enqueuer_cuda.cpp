@@ -5,28 +5,14 @@
 
 #include "backend/cuda/check_cuda.h"
 #include "base/error.h"
+#include "execution/split_choice.h"
 #include "execution/typed_programs_cuda.h"
 #include "plan/partition.h"
 
 namespace turbolstm::cuda {
-namespace {
 
-bool IsProduct(const Stage& stage) {
-  return stage.kind == Stage::Kind::kMatMul || stage.op == Op::kOuter;
-}
-
-// Grows only, so that it settles at the largest shape. True if it moved.
-bool Grow(DeviceBuffer* buffer, int64_t bytes, std::string_view what) {
-  if (static_cast<int64_t>(buffer->size()) >= bytes) return false;
-  *buffer = DeviceBuffer();
-  *buffer = DeviceBuffer(static_cast<size_t>(bytes), what);
-  return true;
-}
-
-}  // namespace
-
-StageEnqueuer::StageEnqueuer(const LoweredGraph& graph, const DeviceMemory& memory)
-    : graph_(graph), memory_(memory), narrow_(OperandType(graph.precision)) {
+StageEnqueuer::StageEnqueuer(const LoweredGraph& graph, const DeviceMemory& memory, SplitRule split)
+    : graph_(graph), memory_(memory), narrow_(OperandType(graph.precision)), split_rule_(split) {
   const std::vector<PointwiseKernel> compiled = CompilePointwise(TypedProgramsOf(graph_));
   auto next = compiled.begin();
   for (const Group& group : graph_.groups) {
@@ -39,22 +25,28 @@ StageEnqueuer::StageEnqueuer(const LoweredGraph& graph, const DeviceMemory& memo
   }
   FindZeroPadded();
   PlaceNarrowStatics();
+  PlaceSplitWeights();
 }
 
-bool StageEnqueuer::Resize(const DeviceShape& shape) {
+bool StageEnqueuer::Resize(const DeviceShape& shape, const Stream& stream) {
   shape_ = shape;
   Room room;
   for (const Group& group : graph_.groups) {
     for (const Stage& stage : group.stages) AddRoom(stage, group.is_loop(), &room);
   }
-  bool moved = MakeLoops();
-  moved |= Grow(&gathered_[0], room.gathered[0], "rows gathered for products");
-  moved |= Grow(&gathered_[1], room.gathered[1], "rows gathered for products");
-  moved |= Grow(&scratch_, room.scratch, "sums over rows");
-  if (Grow(&zeros_, room.zeros, "rows of zeros")) {
-    moved = true;
-    zeros_.Clear();
+  bool moved = MakeLoops(stream);
+  const auto grow = [&](DeviceBuffer* buffer, int64_t bytes, std::string_view what) {
+    const bool grown = GrowBuffer(buffer, bytes, what, stream);
+    moved |= grown;
+    return grown;
+  };
+  for (size_t i : {0, 1}) {
+    grow(&gathered_[i], room.gathered[i], "rows gathered for products");
+    grow(&split_[i], room.split[i], "pieces of what products multiply");
   }
+  grow(&split_weights_, room.split_weights, "pieces of weights");
+  grow(&scratch_, room.scratch, "sums over rows");
+  if (grow(&zeros_, room.zeros, "rows of zeros")) zeros_.Clear();
   return moved;
 }
 
@@ -69,6 +61,7 @@ void StageEnqueuer::AddRoom(const Stage& stage, bool one_step, Room* room) const
     gathered = std::max(gathered, shape_.batch * bytes);  // a learned initial value
     room->zeros = std::max(room->zeros, shape_.batch * bytes);
   }
+  AddSplitRoom(stage, count, room);
   if (stage.op == Op::kSumRows) {
     room->scratch = std::max(room->scratch, SumRowsScratchBytes(stage.inputs[0].view.width));
   }
@@ -79,7 +72,7 @@ void StageEnqueuer::AddRoom(const Stage& stage, bool one_step, Room* room) const
 }
 
 // Kernels of loops depend on the number of sequences.
-bool StageEnqueuer::MakeLoops() {
+bool StageEnqueuer::MakeLoops(const Stream& stream) {
   loops_.assign(graph_.groups.size(), std::nullopt);
   int64_t bytes = 0;
   for (size_t g = 0; g < loops_.size(); ++g) {
@@ -89,13 +82,14 @@ bool StageEnqueuer::MakeLoops() {
     bytes = std::max(bytes, loop.ScratchBytes());
     loops_[g] = std::move(loop);
   }
-  return Grow(&arrivals_, bytes, "signals between blocks");
+  return GrowBuffer(&arrivals_, bytes, "signals between blocks", stream);
 }
 
 int64_t StageEnqueuer::bytes() const {
   return gemm_.workspace_bytes() +
          static_cast<int64_t>(narrow_statics_.size() + arrivals_.size() + gathered_[0].size() +
-                              gathered_[1].size() + zeros_.size() + scratch_.size());
+                              gathered_[1].size() + split_[0].size() + split_[1].size() +
+                              split_weights_.size() + zeros_.size() + scratch_.size());
 }
 
 void StageEnqueuer::Enqueue(const OperatorContext& context, const float* row_counts) {
@@ -103,12 +97,15 @@ void StageEnqueuer::Enqueue(const OperatorContext& context, const float* row_cou
   row_counts_ = row_counts;
   persistent_loops_ = 0;
   narrow_made_.assign(narrow_places_.size(), false);
+  split_made_.assign(split_places_.size(), false);
+  held_[0] = held_[1] = {};
   for (size_t g = 0; g < graph_.groups.size(); ++g) {
     if (one_kernel_[g]) {
       EnqueueTimeLoop(graph_.groups[g], kernels_[g][0]);
     } else if (!EnqueuePersistent(g)) {
       EnqueueGroup(graph_.groups[g], kernels_[g]);
     }
+    for (const Stage& stage : graph_.groups[g].stages) ForgetSplits(stage);
   }
 }
 
@@ -200,6 +197,7 @@ bool StageEnqueuer::EnqueuePersistent(size_t group) {
 // range: steps of Step rows; one_step tells that the stage runs step after step.
 void StageEnqueuer::EnqueueRows(const Stage& stage, const PointwiseKernel& kernel,
                                 const RowRange& range, bool one_step) {
+  ForgetSplits(stage);
   switch (stage.kind) {
     case Stage::Kind::kMatMul:
       return EnqueueProduct(stage, range, one_step);

@@ -12,6 +12,7 @@
 #include "execution/operators_cuda.h"
 #include "execution/persistent_match_cuda.h"
 #include "ops/matmul/gemm_cuda.h"
+#include "ops/matmul/split_product_cuda.h"
 #include "ops/persistent_loop/persistent_loop_cuda.h"
 #include "ops/pointwise/kernel_cuda.h"
 #include "plan/lowered.h"
@@ -34,10 +35,11 @@ struct DeviceShape {
 class StageEnqueuer {
  public:
   // Compiles what the graph needs for the current device. Both must outlive the enqueuer.
-  StageEnqueuer(const LoweredGraph& graph, const DeviceMemory& memory);
+  StageEnqueuer(const LoweredGraph& graph, const DeviceMemory& memory, SplitRule split);
 
-  // Device memory that operators write before they read: made once for a shape. True if it moved.
-  bool Resize(const DeviceShape& shape);
+  // Device memory that operators write before they read: made once for a shape. True if it moved;
+  // then the stream has been waited for.
+  bool Resize(const DeviceShape& shape, const Stream& stream);
   int64_t bytes() const;
   // Memory that recorded work may still use, though what is enqueued now has outgrown it.
   bool has_outgrown() const { return gemm_.has_outgrown_workspaces(); }
@@ -54,6 +56,17 @@ class StageEnqueuer {
     const std::byte* data = nullptr;  // null: zeros
     int64_t stride = 0;               // elements
     DType dtype = DType::kFloat32;
+    View whole{};  // where they are rows of a value that is in memory for all steps: of that value
+    int64_t first = 0;  // the first of them
+  };
+
+  // Bytes that operators write before they read.
+  struct Room {
+    int64_t gathered[2] = {0, 0};
+    int64_t split[2] = {0, 0};
+    int64_t split_weights = 0;
+    int64_t zeros = 0;
+    int64_t scratch = 0;
   };
 
   const Buffer& buffer(const View& view) const {
@@ -84,6 +97,8 @@ class StageEnqueuer {
   View InitRow(const Operand& operand, int64_t time) const;
   Rows RowsAt(const Operand& operand, int64_t time);
   Rows Gathered(const Operand& operand, const RowRange& range, size_t slot);
+  // All rows of a Step or Batch value from one on.
+  Rows WholeRows(const View& view, int64_t first) const;
 
   // --- Groups and stages; products in stage_products_cuda.cpp.
 
@@ -98,7 +113,7 @@ class StageEnqueuer {
                       bool one_step);
   void EnqueueProduct(const Stage& stage, const RowRange& range, bool one_step);
   void Multiply(const Stage& stage, const Rows& x, int64_t count, const View& y, std::byte* to);
-  void RunWithBias(Gemm gemm);
+  void Run(Gemm gemm);
   void EnqueueStatic(const Stage& stage, const PointwiseKernel& kernel);
   void EnqueueStaticNode(const Stage& stage);
   void EnqueueStaticProduct(const Stage& stage);
@@ -108,20 +123,39 @@ class StageEnqueuer {
   void EnqueueShiftedOuter(const Stage& stage);
   void SumOuterProducts(const Stage& stage, const Rows& a, const Rows& b, int64_t count,
                         bool accumulate);
+
+  // --- Products out of products of pieces (stage_splits_cuda.cpp).
+
+  struct SplitOperand {
+    SplitMatrix split;
+    const std::byte* pieces = nullptr;
+    int64_t row = 0;  // of the pieces, where the rows begin
+  };
+  // The pieces of a value that a product has read before are not made again while they are valid.
+  struct HeldSplit {
+    View view;
+    int64_t blocks = 0;
+
+    bool operator==(const HeldSplit&) const = default;
+  };
+  void MultiplyPieces(const Gemm& gemm, const Stage& stage, const Rows& x, int64_t count);
+  void SumOuterPieces(const Gemm& gemm, const Rows& a, const Rows& b);
+  // Pieces of [count, blocks * width] rows.
+  SplitOperand SplitOf(const Rows& x, int64_t count, int64_t width, int64_t blocks, size_t slot);
+  void PlaceSplitWeights();
+  SplitMatrix SplitOfWeight(int32_t weight) const;
+  const std::byte* SplitWeightFor(int32_t weight);
+  // Pieces of what a stage writes are no longer valid.
+  void ForgetSplits(const Stage& stage);
+  void AddSplitRoom(const Stage& stage, int64_t count, Room* room) const;
   void EnqueueWhole(const Stage& stage);
   OperatorCall CallOf(const Stage& stage) const;
   void ZeroOutput(const Stage& stage) const;
 
   // --- Weights.
 
-  // Bytes that operators write before they read.
-  struct Room {
-    int64_t gathered[2] = {0, 0};
-    int64_t zeros = 0;
-    int64_t scratch = 0;
-  };
   void AddRoom(const Stage& stage, bool one_step, Room* room) const;
-  bool MakeLoops();
+  bool MakeLoops(const Stream& stream);
   void PlaceNarrowStatics();
   const void* WeightFor(int32_t weight);
   const void* NarrowStatic(const View& view);
@@ -130,6 +164,7 @@ class StageEnqueuer {
   const LoweredGraph& graph_;
   const DeviceMemory& memory_;
   DType narrow_;  // what products multiply
+  SplitRule split_rule_;
   GemmRunner gemm_;
   std::vector<std::vector<PointwiseKernel>> kernels_;  // by group and stage
   std::vector<bool> one_kernel_;                       // loops that a single kernel walks through
@@ -146,6 +181,11 @@ class StageEnqueuer {
   std::vector<std::pair<View, int64_t>> narrow_places_;  // offsets of narrow Static values
   std::vector<bool> narrow_made_;                        // in this enqueueing
   DeviceBuffer gathered_[2];
+  DeviceBuffer split_[2];
+  HeldSplit held_[2];
+  DeviceBuffer split_weights_;
+  std::vector<int64_t> split_places_;  // by weight: offset, or -1
+  std::vector<bool> split_made_;       // in this enqueueing
   DeviceBuffer zeros_;
   DeviceBuffer scratch_;
 };

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "execution/split_choice.h"
 #include "execution/stage_enqueuer_cuda.h"
 
 namespace turbolstm::cuda {
@@ -53,10 +54,13 @@ void StageEnqueuer::EnqueueProduct(const Stage& stage, const RowRange& range, bo
     const int64_t row = buffer(y).domain == Domain::kStep ? StepRow(y, range.time_begin) : 0;
     return Multiply(stage, RowsAt(x, range.time_begin), shape_.batch, y, Address(y, row));
   }
-  const Rows all = MustGather(stage, 0, false)
-                       ? Gathered(x, range, 0)
-                       : Rows{Address(x.view, 0), buffer(x.view).width, buffer(x.view).dtype};
+  const Rows all = MustGather(stage, 0, false) ? Gathered(x, range, 0) : WholeRows(x.view, 0);
   Multiply(stage, all, rows(), y, Address(y, 0));
+}
+
+StageEnqueuer::Rows StageEnqueuer::WholeRows(const View& view, int64_t first) const {
+  const Buffer& source = buffer(view);
+  return {Address(view, first), source.width, source.dtype, view, first};
 }
 
 // Weights [heads, m, k] are block diagonal: each head reads and writes columns of its own.
@@ -64,29 +68,37 @@ void StageEnqueuer::Multiply(const Stage& stage, const Rows& x, int64_t count, c
                              std::byte* to) {
   if (!x.data && stage.accumulate && stage.bias.buffer < 0) return;
   const PackedWeight& weight = graph_.weights[static_cast<size_t>(stage.weight)];
-  const std::vector<int64_t>& shape = weight.features;
+  const ProductSize size = SizeOfProduct(graph_, stage, count);
+  const int64_t columns = weight.features.back();
   Gemm gemm;
-  gemm.batches = shape.size() == 3 ? shape[0] : 1;
-  const int64_t rows = shape.end()[-2];
-  const int64_t columns = shape.back();
-  gemm.m = count;
-  gemm.n = weight.transposed ? columns : rows;
-  gemm.k = weight.transposed ? rows : columns;
+  gemm.batches = size.batches;
+  gemm.m = size.m;
+  gemm.n = size.n;
+  gemm.k = size.k;
   gemm.a = {x.data ? x.data : zeros_.data(), x.stride, gemm.k, x.dtype, false};
-  gemm.b = {WeightFor(stage.weight), columns, rows * columns, narrow_, !weight.transposed};
+  gemm.b.stride = columns;
+  gemm.b.batch_stride = gemm.n * gemm.k;
+  gemm.b.dtype = narrow_;
+  gemm.b.transposed = !weight.transposed;
   gemm.accumulate = stage.accumulate;
   gemm.c = to;
   gemm.c_dtype = buffer(y).dtype;
   gemm.c_stride = buffer(y).width;
   gemm.c_batch_stride = gemm.n;
   gemm.fp32 = graph_.precision == Precision::kTf32 ? Fp32Product::kTf32 : Fp32Product::kIeee;
-  if (stage.bias.buffer < 0) return gemm_.Run(gemm, stream());
-  gemm.bias = gemm.c_dtype == DType::kFloat32 ? Address(stage.bias, 0) : NarrowStatic(stage.bias);
-  RunWithBias(gemm);
+  if (stage.bias.buffer >= 0) {
+    gemm.bias = gemm.c_dtype == DType::kFloat32 ? Address(stage.bias, 0) : NarrowStatic(stage.bias);
+  }
+  if (x.data && IsSplitProduct(graph_, stage, count, split_rule_)) {
+    return MultiplyPieces(gemm, stage, x, count);
+  }
+  gemm.b.data = WeightFor(stage.weight);
+  Run(gemm);
 }
 
 // The library adds a bias to single products only.
-void StageEnqueuer::RunWithBias(Gemm gemm) {
+void StageEnqueuer::Run(Gemm gemm) {
+  if (!gemm.bias) return gemm_.Run(gemm, stream());
   const auto advance = [](auto*& pointer, int64_t elements, DType dtype) {
     pointer = reinterpret_cast<std::remove_reference_t<decltype(pointer)>>(
         reinterpret_cast<uintptr_t>(pointer) + static_cast<size_t>(elements) * SizeOf(dtype));
@@ -141,9 +153,7 @@ void StageEnqueuer::EnqueueOuter(const Stage& stage) {
                                                          : 1;
   const auto rows_of = [&](size_t i) {
     const Operand& operand = stage.inputs[i];
-    const Buffer& source = buffer(operand.view);
-    if (MustGather(stage, i, false)) return Gathered(operand, range, i);
-    return Rows{Address(operand.view, 0), source.width, source.dtype};
+    return MustGather(stage, i, false) ? Gathered(operand, range, i) : WholeRows(operand.view, 0);
   };
   SumOuterProducts(stage, rows_of(0), rows_of(1), count, false);
 }
@@ -151,22 +161,19 @@ void StageEnqueuer::EnqueueOuter(const Stage& stage) {
 void StageEnqueuer::EnqueueShiftedOuter(const Stage& stage) {
   const Operand& a = stage.inputs[0];
   const Operand& b = stage.inputs[1];
-  const Buffer& from_a = buffer(a.view);
-  const Buffer& from_b = buffer(b.view);
   const bool forward = b.direction == Direction::kForward;
   const int64_t delay = std::min<int64_t>(b.delay, shape_.steps);
   const int64_t shift = delay * shape_.batch;
-  const Rows rows_a{Address(a.view, forward ? shift : 0), from_a.width, from_a.dtype};
-  const Rows rows_b{Address(b.view, forward ? 0 : shift), from_b.width, from_b.dtype};
   bool accumulate = false;
   if (rows() > shift) {
-    SumOuterProducts(stage, rows_a, rows_b, rows() - shift, false);
+    SumOuterProducts(stage, WholeRows(a.view, forward ? shift : 0),
+                     WholeRows(b.view, forward ? 0 : shift), rows() - shift, false);
     accumulate = true;
   }
   for (int64_t i = 0; i < delay && b.init.buffer >= 0; ++i) {
     const int64_t t = forward ? i : shape_.steps - 1 - i;
-    const Rows at_start{Address(a.view, t * shape_.batch), from_a.width, from_a.dtype};
-    SumOuterProducts(stage, at_start, RowsAt(b, t), shape_.batch, accumulate);
+    SumOuterProducts(stage, WholeRows(a.view, t * shape_.batch), RowsAt(b, t), shape_.batch,
+                     accumulate);
     accumulate = true;
   }
   if (!accumulate) ZeroOutput(stage);
@@ -175,11 +182,12 @@ void StageEnqueuer::EnqueueShiftedOuter(const Stage& stage) {
 // c [m, n] = a' b, for each head.
 void StageEnqueuer::SumOuterProducts(const Stage& stage, const Rows& a, const Rows& b,
                                      int64_t count, bool accumulate) {
+  const ProductSize size = SizeOfProduct(graph_, stage, count);
   Gemm gemm;
-  gemm.batches = std::max<int64_t>(1, stage.attributes.size);
-  gemm.m = stage.inputs[0].view.width / gemm.batches;
-  gemm.n = stage.inputs[1].view.width / gemm.batches;
-  gemm.k = count;
+  gemm.batches = size.batches;
+  gemm.m = size.m;
+  gemm.n = size.n;
+  gemm.k = size.k;
   gemm.a = {a.data, a.stride, gemm.m, a.dtype, true};
   gemm.b = {b.data, b.stride, gemm.n, b.dtype, false};
   gemm.accumulate = accumulate;
@@ -187,6 +195,9 @@ void StageEnqueuer::SumOuterProducts(const Stage& stage, const Rows& a, const Ro
   gemm.c_stride = gemm.n;
   gemm.c_batch_stride = gemm.m * gemm.n;
   gemm.fp32 = graph_.precision == Precision::kTf32 ? Fp32Product::kTf32 : Fp32Product::kIeee;
+  if (a.data && b.data && IsSplitProduct(graph_, stage, count, split_rule_)) {
+    return SumOuterPieces(gemm, a, b);
+  }
   gemm_.Run(gemm, stream());
 }
 

@@ -13,9 +13,9 @@
 namespace turbolstm::cuda {
 namespace {
 
-// tf32 has the programs of fp32.
-constexpr Precision kPrecisions[] = {Precision::kFloat32, Precision::kBFloat16,
-                                     Precision::kFloat16};
+// tf32 and bf16x6 have the programs of fp32.
+constexpr Precision kWithPrograms[] = {Precision::kFloat32, Precision::kBFloat16,
+                                       Precision::kFloat16};
 
 }  // namespace
 
@@ -26,7 +26,7 @@ std::vector<TypedProgram> CellPrograms() {
     std::vector<Graph> graphs = CellGraphs(cell);
     for (Graph& graph : ClassifierGraphs(cell)) graphs.push_back(std::move(graph));
     for (const Graph& graph : graphs) {
-      for (const Precision precision : kPrecisions) {
+      for (const Precision precision : kWithPrograms) {
         for (const TypedProgram& typed : TypedProgramsOf(LowerForDevice(graph, precision))) {
           if (known.insert(KernelKey(typed)).second) programs.push_back(typed);
         }

@@ -49,8 +49,7 @@ TEST(CellProgramsCuda, HaveThoseOfClassifiers) {
   for (const char* cell : {"lstm", "gru", "rnn_tanh"}) {
     for (const Pooling pooling : {Pooling::kLast, Pooling::kMean, Pooling::kMax}) {
       for (const bool training : {false, true}) {
-        for (const Precision precision :
-             {Precision::kFloat32, Precision::kTf32, Precision::kBFloat16, Precision::kFloat16}) {
+        for (const Precision precision : kPrecisions) {
           ClassifierOptions options;
           options.vocabulary = 50;
           options.embedding = 24;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -19,12 +20,16 @@ enum class Precision : uint8_t {
   kTf32,      // kept in fp32; products round their operands to 10 bits
   kBFloat16,  //
   kFloat16,
+  kBf16x6,  // kept in fp32; products are sums of six products of bf16 pieces
 };
 
+inline constexpr std::array kPrecisions{Precision::kFloat32, Precision::kTf32, Precision::kBFloat16,
+                                        Precision::kFloat16, Precision::kBf16x6};
+
 std::string_view Name(Precision precision);
-// "fp32", "tf32", "bf16" or "fp16"; throws on another name.
+// "fp32", "tf32", "bf16", "fp16" or "bf16x6"; throws on another name.
 Precision PrecisionNamed(std::string_view name);
-// What products multiply.
+// What operands of products are kept in.
 DType OperandType(Precision precision);
 
 // What a buffer is filled by.

@@ -227,16 +227,15 @@ class Lowering {
 }  // namespace
 
 std::string_view Name(Precision precision) {
-  static constexpr std::array<std::string_view, 4> kNames{"fp32", "tf32", "bf16", "fp16"};
+  static constexpr std::array<std::string_view, 5> kNames{"fp32", "tf32", "bf16", "fp16", "bf16x6"};
   return kNames[static_cast<size_t>(precision)];
 }
 
 Precision PrecisionNamed(std::string_view name) {
-  for (const Precision precision :
-       {Precision::kFloat32, Precision::kTf32, Precision::kBFloat16, Precision::kFloat16}) {
+  for (const Precision precision : kPrecisions) {
     if (Name(precision) == name) return precision;
   }
-  Fail("[precision] there is no '{}', wants fp32, tf32, bf16 or fp16", name);
+  Fail("[precision] there is no '{}', wants fp32, tf32, bf16, fp16 or bf16x6", name);
 }
 
 DType OperandType(Precision precision) {
@@ -247,6 +246,7 @@ DType OperandType(Precision precision) {
       return DType::kFloat16;
     case Precision::kFloat32:
     case Precision::kTf32:
+    case Precision::kBf16x6:
       break;
   }
   return DType::kFloat32;

@@ -74,9 +74,7 @@ TEST_P(NarrowCopiesOfCells, ProductsReadOneTypeThatIsWrittenBefore) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Precisions, NarrowCopiesOfCells,
-                         ::testing::Values(Precision::kFloat32, Precision::kTf32,
-                                           Precision::kBFloat16, Precision::kFloat16),
+INSTANTIATE_TEST_SUITE_P(Precisions, NarrowCopiesOfCells, ::testing::ValuesIn(kPrecisions),
                          [](const auto& param) { return std::string(Name(param.param)); });
 
 }  // namespace

@@ -20,7 +20,7 @@ namespace {
 
 Outputs ExecuteOnGpu(const Graph& graph, const Bindings& bindings, Precision precision) {
   const std::unique_ptr<Execution> execution =
-      MakeCudaExecution(graph, {.index = 0, .precision = precision});
+      MakeCudaExecution(graph, {.index = 0, .precision = precision, .split = SplitRule::kAlways});
   const Outputs first = RunAndRead(execution.get(), bindings);
   EXPECT_EQ(RunAndRead(execution.get(), bindings), first) << "the same run twice";
   return first;
@@ -108,8 +108,7 @@ TEST_P(CellsOnGpu, AgreeOnEdges) {
 std::vector<CellCase> AllCases() {
   std::vector<CellCase> cases;
   for (const std::string& cell : CellNames()) {
-    for (const Precision precision :
-         {Precision::kFloat32, Precision::kTf32, Precision::kBFloat16, Precision::kFloat16}) {
+    for (const Precision precision : kPrecisions) {
       cases.push_back({cell, precision});
     }
   }

@@ -18,6 +18,7 @@ inline double GpuTolerance(Precision precision, const std::string& cell = "") {
   if (cell == "layer_norm_lstm") return 5 * GpuTolerance(precision);
   switch (precision) {
     case Precision::kFloat32:
+    case Precision::kBf16x6:
       return kFloat32Tolerance;
     case Precision::kTf32:
     case Precision::kFloat16:

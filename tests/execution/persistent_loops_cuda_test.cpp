@@ -40,7 +40,9 @@ TEST(PersistentLoops, AreThoseWithOneProductAndOneProgram) {
     const Graph graph = WithGradients(RecurrentGraph(OptionsOf(cell, 32)));
     const LoweredGraph lowered = LowerForDevice(graph, Precision::kBFloat16);
     EXPECT_EQ(Matches(lowered).size(), 2u) << cell;
-    EXPECT_TRUE(Matches(LowerForDevice(graph, Precision::kFloat32)).empty()) << cell;
+    for (const Precision precision : {Precision::kFloat32, Precision::kBf16x6}) {
+      EXPECT_TRUE(Matches(LowerForDevice(graph, precision)).empty()) << cell << Name(precision);
+    }
   }
   for (const char* cell : {"mgu", "indrnn", "layer_norm_lstm"}) {
     const Graph graph = WithGradients(RecurrentGraph(OptionsOf(cell, 32)));

@@ -82,7 +82,7 @@ TEST(CudaTraining, GoesTheWayOfTheCpuWithDropoutLayersAndDirections) {
 
 TEST(CudaTraining, EveryPrecisionLowersTheLoss) {
   SKIP_WITHOUT_GPU();
-  for (const char* precision : {"tf32", "bf16", "fp16"}) {
+  for (const char* precision : {"tf32", "bf16", "fp16", "bf16x6"}) {
     Config config = ToyConfig();
     config.model.precision = precision;
     const Trained trained = TrainOn("cuda", config);

@@ -46,7 +46,7 @@ TEST(DeviceChoice, ACpuHasTwoPrecisions) {
     EXPECT_NO_THROW(CheckPrecision(cpu, precision));
     EXPECT_EQ(AnswerPrecision(cpu, precision), precision);
   }
-  for (const Precision precision : {Precision::kTf32, Precision::kFloat16}) {
+  for (const Precision precision : {Precision::kTf32, Precision::kFloat16, Precision::kBf16x6}) {
     ExpectParts(ErrorOf([&] { CheckPrecision(cpu, precision); }),
                 {"model.precision", std::string(Name(precision)), "fp32 and bf16"});
     EXPECT_EQ(AnswerPrecision(cpu, precision), Precision::kFloat32);

@@ -106,6 +106,14 @@ void DeviceBuffer::Fill(int byte) {
   TL_CUDA_CHECK(cudaStreamSynchronize(cudaStreamLegacy));  // other streams do not wait for it
 }
 
+bool GrowBuffer(DeviceBuffer* buffer, int64_t bytes, std::string_view what, const Stream& stream) {
+  if (static_cast<int64_t>(buffer->size()) >= bytes) return false;
+  stream.Synchronize();
+  *buffer = DeviceBuffer();  // first, or both would have to fit
+  *buffer = DeviceBuffer(static_cast<size_t>(bytes), what);
+  return true;
+}
+
 PinnedBuffer::PinnedBuffer(size_t bytes, std::string_view what) : size_(bytes) {
   if (bytes == 0) return;
   void* data = nullptr;

@@ -3,6 +3,7 @@
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <string_view>
 
@@ -73,6 +74,11 @@ class DeviceBuffer {
   std::byte* data_ = nullptr;
   size_t size_ = 0;
 };
+
+// Makes room for so many bytes where there is less, so that a buffer settles at the most it was
+// asked for; true if it moved, and its contents are undefined then. Work on the stream may use the
+// memory: it is waited for before any is given back.
+bool GrowBuffer(DeviceBuffer* buffer, int64_t bytes, std::string_view what, const Stream& stream);
 
 // Memory of the host that a device copies from and to without a detour.
 class PinnedBuffer {

@@ -1,0 +1,98 @@
+// The pieces of fp32 matrices, as SplitFloat makes them on the host.
+
+#include <cuda_bf16.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "backend/cuda/check_cuda.h"
+#include "ops/matmul/split_product_cuda.h"
+
+namespace turbolstm::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int kElements = 8;  // of a thread at once: 16 bytes a piece
+static_assert(kElements == kSplitAlignment);
+
+struct Source {
+  const float* x;
+  long long stride;
+  long long block_stride;
+};
+
+// 64-bit divisions take several times as long.
+__device__ long long Quotient(long long a, long long b) {
+  if (((a | b) >> 32) == 0) return static_cast<unsigned>(a) / static_cast<unsigned>(b);
+  return a / b;
+}
+
+__device__ void Load(const float* x, long long left, float (&values)[kElements]) {
+  if (left >= kElements && reinterpret_cast<size_t>(x) % 16 == 0) {
+    const auto* fours = reinterpret_cast<const float4*>(x);
+    reinterpret_cast<float4&>(values[0]) = fours[0];
+    reinterpret_cast<float4&>(values[4]) = fours[1];
+    return;
+  }
+#pragma unroll
+  for (int i = 0; i < kElements; ++i) values[i] = i < left ? x[i] : 0.0f;
+}
+
+// Takes the next piece of every value away from it.
+__device__ uint4 TakePiece(float (&values)[kElements], bool last) {
+  __nv_bfloat16 pieces[kElements];
+#pragma unroll
+  for (int i = 0; i < kElements; ++i) {
+    float inside = values[i];
+    if (!last) {
+      const float clamped = fminf(fmaxf(inside, -kLargestSplitPiece), kLargestSplitPiece);
+      inside = inside != inside ? 0.0f : clamped;
+    }
+    pieces[i] = __float2bfloat16_rn(inside);
+    values[i] -= __bfloat162float(pieces[i]);
+  }
+  uint4 bits;
+  memcpy(&bits, pieces, sizeof(bits));
+  return bits;
+}
+
+__global__ void __launch_bounds__(kThreads)
+    SplitKernel(SplitMatrix split, Source source, __nv_bfloat16* y) {
+  const long long per_row = split.padded_columns / kElements;
+  const long long items = split.blocks * split.padded_rows * per_row;
+  for (long long item = static_cast<long long>(blockIdx.x) * kThreads + threadIdx.x; item < items;
+       item += static_cast<long long>(gridDim.x) * kThreads) {
+    const long long line = Quotient(item, per_row);
+    const long long column = (item - line * per_row) * kElements;
+    const long long block = Quotient(line, split.padded_rows);
+    const long long row = line - block * split.padded_rows;
+    float values[kElements] = {};
+    if (row < split.rows) {
+      Load(source.x + block * source.block_stride + row * source.stride + column,
+           split.columns - column, values);
+    }
+    __nv_bfloat16* to = y + block * split.block_stride + row * split.stride + column;
+#pragma unroll
+    for (int piece = 0; piece < kSplitPieces; ++piece) {
+      const int place = split.smallest_first ? kSplitPieces - 1 - piece : piece;
+      *reinterpret_cast<uint4*>(to + place * split.piece_stride) =
+          TakePiece(values, piece == kSplitPieces - 1);
+    }
+  }
+}
+
+}  // namespace
+
+void Split(const SplitMatrix& split, const float* x, int64_t x_stride, int64_t x_block_stride,
+           void* y, cudaStream_t stream) {
+  const int64_t items = split.blocks * split.padded_rows * (split.padded_columns / kElements);
+  if (items <= 0) return;
+  constexpr int64_t kMostBlocks = int64_t{1} << 20;
+  const auto blocks =
+      static_cast<unsigned>(std::min(kMostBlocks, (items + kThreads - 1) / kThreads));
+  SplitKernel<<<blocks, kThreads, 0, stream>>>(split, {x, x_stride, x_block_stride},
+                                               static_cast<__nv_bfloat16*>(y));
+  TL_CUDA_CHECK(cudaGetLastError());
+}
+
+}  // namespace turbolstm::cuda
