@@ -34,6 +34,7 @@ tests=(
   "optimisers src/optim/optim_cuda_test *OnDevice*-*ManyOfThem"
   "row_operators src/execution/execution_cuda_test OperatorsCuda.*-*32Bits*:*ManyClasses:*Finals*:*SumTime*:*InitGrad:*SumRows*:*Scatter*:*Gather*"
   "sequence_operators src/execution/execution_cuda_test *Finals*:*SumTime*:*InitGrad:*SumRows*:*Scatter*:*Gather*"
+  "split_products src/ops/ops_cuda_test SplitProductOnGpu.PiecesAreThoseOfTheHost"
   "fused_kernels src/ops/ops_cuda_test KernelCudaTest.TimeLoop*:KernelCudaTest.KernelsFollow*"
 )
 

@@ -16,9 +16,8 @@ class DeviceMemory {
   explicit DeviceMemory(const LoweredGraph& graph);
 
   // Makes room for a shape; contents of all but parameters are undefined afterwards. Memory only
-  // grows. True when buffers of shapes seen before have moved; then the stream, which works in them,
-  // has been waited for.
-  // Error when the device has not enough; then no shape is set.
+  // grows. True when buffers of shapes seen before have moved; then the stream, which works in
+  // them, has been waited for. Error when the device has not enough; then no shape is set.
   bool Resize(int64_t steps, int64_t batch, const Stream& stream);
 
   std::byte* base(int32_t buffer) const { return bases_[static_cast<size_t>(buffer)]; }

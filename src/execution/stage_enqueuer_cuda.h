@@ -123,6 +123,9 @@ class StageEnqueuer {
   void EnqueueShiftedOuter(const Stage& stage);
   void SumOuterProducts(const Stage& stage, const Rows& a, const Rows& b, int64_t count,
                         bool accumulate);
+  void EnqueueWhole(const Stage& stage);
+  OperatorCall CallOf(const Stage& stage) const;
+  void ZeroOutput(const Stage& stage) const;
 
   // --- Products out of products of pieces (stage_splits_cuda.cpp).
 
@@ -148,9 +151,6 @@ class StageEnqueuer {
   // Pieces of what a stage writes are no longer valid.
   void ForgetSplits(const Stage& stage);
   void AddSplitRoom(const Stage& stage, int64_t count, Room* room) const;
-  void EnqueueWhole(const Stage& stage);
-  OperatorCall CallOf(const Stage& stage) const;
-  void ZeroOutput(const Stage& stage) const;
 
   // --- Weights.
 

@@ -73,6 +73,8 @@ TEST(SplitChoice, LargeProductsAreSplitAndSmallStepsAreNot) {
   EXPECT_EQ(count(true, 256, 64).split, 0);
   EXPECT_EQ(count(true, 256, 256).split, count(true, 256, 256).products);
   EXPECT_EQ(count(true, 256, 256).products, 2);
+  EXPECT_EQ(count(true, 4, 512).split, 2);
+  EXPECT_EQ(count(false, 4, 512).split, 4);
   EXPECT_EQ(count(false, 1, 16).split, 0);
   const LoweredGraph small = Trained("lstm", 32, Precision::kBf16x6);
   EXPECT_EQ(Count(small, false, 100, 32, SplitRule::kWherePays).split, 0);

@@ -140,8 +140,7 @@ TEST(GpuGru, AddsTheRecurrentBiasAtTheFirstStep) {
   const Graph graph = RecurrentGraph(options);
   Bindings bindings = Zeros(graph, 1, 1);
   bindings.values.at("rnn.bias_hh_l0").data[2] = 1;
-  for (const Precision precision :
-       {Precision::kFloat32, Precision::kTf32, Precision::kBFloat16, Precision::kFloat16}) {
+  for (const Precision precision : kPrecisions) {
     cuda::CudaExecutable execution(graph, {.index = 0, .precision = precision});
     EXPECT_NEAR(RunAndRead(&execution, bindings).at("y")[0], 0.23105858, GpuTolerance(precision))
         << Name(precision);
