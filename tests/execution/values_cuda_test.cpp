@@ -119,7 +119,10 @@ TEST_P(GpuStates, NoneEqualsZeros) {
   std::erase_if(bindings.values,
                 [](const auto& entry) { return entry.first.find("_0_l") != std::string::npos; });
   cuda::CudaExecutable with_none(without, device());
-  EXPECT_EQ(RunTwice(&with_none, bindings), zeros);
+  const Outputs none = RunTwice(&with_none, bindings);
+  EXPECT_EQ(Differences(zeros, none, tolerance()), "");
+  // In 16 bits values that begin with given ones are kept in other types.
+  if (OperandType(GetParam().precision) == DType::kFloat32) EXPECT_TRUE(none == zeros);
 }
 
 // Every parameter and input zero.
