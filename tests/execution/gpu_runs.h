@@ -29,8 +29,7 @@ inline void PrintTo(const GpuCase& c, std::ostream* out) {
 // Every cell named in every precision named.
 inline std::vector<GpuCase> GpuCases(const std::vector<std::string>& cells,
                                      const std::vector<Precision>& precisions = {
-                                         Precision::kFloat32, Precision::kTf32,
-                                         Precision::kBFloat16, Precision::kFloat16}) {
+                                         kPrecisions.begin(), kPrecisions.end()}) {
   std::vector<GpuCase> cases;
   for (const std::string& cell : cells) {
     for (const Precision precision : precisions) cases.push_back({cell, precision});

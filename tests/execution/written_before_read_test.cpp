@@ -94,8 +94,7 @@ Graph TrainingGraph(const std::string& cell) {
 class WrittenBeforeRead : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(WrittenBeforeRead, InEveryPrecision) {
-  for (const Precision precision :
-       {Precision::kFloat32, Precision::kTf32, Precision::kBFloat16, Precision::kFloat16}) {
+  for (const Precision precision : kPrecisions) {
     const LoweredGraph lowered = LowerForDevice(TrainingGraph(GetParam()), precision);
     EXPECT_EQ(Follower(lowered).Findings(), "") << Name(precision);
   }
@@ -111,8 +110,7 @@ TEST(WrittenBeforeReadInTraining, InEveryPrecision) {
     config.layers = 2;
     config.dropout = 0.3;
     const auto model = MakeClassifier(config, 100, 2);
-    for (const Precision precision :
-         {Precision::kFloat32, Precision::kTf32, Precision::kBFloat16, Precision::kFloat16}) {
+    for (const Precision precision : kPrecisions) {
       const LossScaling scaling =
           precision == Precision::kFloat16 ? LossScaling::kScaled : LossScaling::kNone;
       const LoweredGraph lowered = LowerForDevice(WithLossGradients(*model, scaling), precision);

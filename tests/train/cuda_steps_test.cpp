@@ -23,11 +23,9 @@
 namespace turbolstm {
 namespace {
 
-constexpr const char* kPrecisions[] = {"fp32", "tf32", "bf16", "fp16"};
-
-Config ConfigOf(const std::string& precision) {
+Config ConfigOf(Precision precision) {
   Config config = ToyConfig();
-  config.model.precision = precision;
+  config.model.precision = Name(precision);
   return config;
 }
 
@@ -60,7 +58,7 @@ class Obstacle {
 TEST(CudaSteps, TheHostDoesNotWaitWithinAStep) {
   SKIP_WITHOUT_GPU();
   RegisterDeviceCellKernels();
-  for (const char* precision : kPrecisions) {
+  for (const Precision precision : kPrecisions) {
     const Config config = ConfigOf(precision);
     const TextTask task = MakeToyTask(config.train.batch, 0);
     const auto model = MakeClassifier(config.model, task.vocabulary.size(), 2);
@@ -74,13 +72,14 @@ TEST(CudaSteps, TheHostDoesNotWaitWithinAStep) {
     step.TakeLosses();
     Obstacle obstacle(step.executable().stream());
     step.Train(batch, 4);  // not the last one's shape
-    EXPECT_EQ(cudaStreamQuery(step.executable().stream().get()), cudaErrorNotReady) << precision;
+    EXPECT_EQ(cudaStreamQuery(step.executable().stream().get()), cudaErrorNotReady)
+        << Name(precision);
     cudaGetLastError();  // or a later launch would report what this query found
-    EXPECT_TRUE(step.TakeLosses().empty()) << precision;
+    EXPECT_TRUE(step.TakeLosses().empty()) << Name(precision);
     obstacle.Remove();
     step.Finish();
-    EXPECT_FALSE(obstacle.lost()) << precision << ": the step waited for the device";
-    EXPECT_EQ(step.TakeLosses().size(), 1u) << precision;
+    EXPECT_FALSE(obstacle.lost()) << Name(precision) << ": the step waited for the device";
+    EXPECT_EQ(step.TakeLosses().size(), 1u) << Name(precision);
   }
 }
 
@@ -92,7 +91,7 @@ TEST(CudaSteps, TinyOnes) {
   SKIP_WITHOUT_GPU();
   RegisterDeviceCellKernels();
   double in_float32 = 0;
-  for (const char* precision : kPrecisions) {
+  for (const Precision precision : kPrecisions) {
     Config config = ConfigOf(precision);
     config.model.hidden = 32;
     const TextTask task = MakeToyTask(4, 0);
@@ -105,14 +104,14 @@ TEST(CudaSteps, TinyOnes) {
     const std::vector<StepLoss> losses = step.TakeLosses();
     ASSERT_EQ(losses.size(), 2u);
     if (precision == kPrecisions[0]) in_float32 = losses[0].loss;
-    EXPECT_NEAR(losses[0].loss, in_float32, kLossTolerance) << precision;
+    EXPECT_NEAR(losses[0].loss, in_float32, kLossTolerance) << Name(precision);
   }
 }
 
 // Memory that is not written before it is read would be no number here.
 TEST(CudaSteps, DoNotDependOnWhatMemoryHeldBefore) {
   SKIP_WITHOUT_GPU();
-  for (const char* precision : kPrecisions) {
+  for (const Precision precision : kPrecisions) {
     Config config = ConfigOf(precision);
     config.model.layers = 2;
     config.model.bidirectional = true;
@@ -125,15 +124,15 @@ TEST(CudaSteps, DoNotDependOnWhatMemoryHeldBefore) {
     };
     const Trained zeros = train("0");
     const Trained ones = train("255");
-    EXPECT_EQ(ones.losses, zeros.losses) << precision;
-    EXPECT_TRUE(ones.parameters == zeros.parameters) << precision;
+    EXPECT_EQ(ones.losses, zeros.losses) << Name(precision);
+    EXPECT_TRUE(ones.parameters == zeros.parameters) << Name(precision);
   }
 }
 
 // Row 40: weights are updated in fp32 whatever multiplies, so that they have bits that 16 have not.
 TEST(CudaSteps, KeepWeightsInFloat32) {
   SKIP_WITHOUT_GPU();
-  for (const char* precision : {"bf16", "fp16"}) {
+  for (const Precision precision : {Precision::kBFloat16, Precision::kFloat16}) {
     size_t finer = 0, all = 0;
     for (const std::vector<float>& values : TrainOn("cuda", ConfigOf(precision)).parameters) {
       all += values.size();
@@ -141,7 +140,7 @@ TEST(CudaSteps, KeepWeightsInFloat32) {
         return (std::bit_cast<uint32_t>(v) & 0x1FFFu) != 0;  // behind fp16's fraction
       }));
     }
-    EXPECT_GT(finer, all / 2) << precision;
+    EXPECT_GT(finer, all / 2) << Name(precision);
   }
 }
 
@@ -164,12 +163,13 @@ uint64_t Fingerprint(const Trained& trained) {
 // Three layers in both directions with dropout, in fp32 and bf16.
 std::string FingerprintsOfTraining() {
   std::string text;
-  for (const char* precision : {"fp32", "bf16"}) {
+  for (const Precision precision : {Precision::kFloat32, Precision::kBFloat16}) {
     Config config = ConfigOf(precision);
     config.model.layers = 3;
     config.model.bidirectional = true;
     config.model.dropout = 0.5;
-    text += fmt::format("fingerprint {} {:x}\n", precision, Fingerprint(TrainOn("cuda", config)));
+    text +=
+        fmt::format("fingerprint {} {:x}\n", Name(precision), Fingerprint(TrainOn("cuda", config)));
   }
   return text;
 }
