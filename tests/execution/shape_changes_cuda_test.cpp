@@ -29,7 +29,7 @@ class Gate {
     auto* const self = static_cast<Gate*>(gate);
     std::unique_lock lock(self->mutex_);
     const bool opened =
-        self->changed_.wait_for(lock, std::chrono::seconds(10), [self] { return self->open_; });
+        self->changed_.wait_for(lock, std::chrono::seconds(3), [self] { return self->open_; });
     self->gave_up_ = self->gave_up_ || !opened;
   }
   bool gave_up() const { return gave_up_; }

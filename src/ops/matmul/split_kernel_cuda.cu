@@ -30,8 +30,10 @@ __device__ long long Quotient(long long a, long long b) {
 __device__ void Load(const float* x, long long left, float (&values)[kElements]) {
   if (left >= kElements && reinterpret_cast<size_t>(x) % 16 == 0) {
     const auto* fours = reinterpret_cast<const float4*>(x);
-    reinterpret_cast<float4&>(values[0]) = fours[0];
-    reinterpret_cast<float4&>(values[4]) = fours[1];
+    const float4 low = fours[0], high = fours[1];
+    const float all[kElements] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
+#pragma unroll
+    for (int i = 0; i < kElements; ++i) values[i] = all[i];
     return;
   }
 #pragma unroll
