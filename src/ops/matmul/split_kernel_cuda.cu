@@ -3,7 +3,6 @@
 #include <cuda_bf16.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "backend/cuda/check_cuda.h"
 #include "ops/matmul/split_product_cuda.h"
@@ -40,22 +39,25 @@ __device__ void Load(const float* x, long long left, float (&values)[kElements])
   for (int i = 0; i < kElements; ++i) values[i] = i < left ? x[i] : 0.0f;
 }
 
+// What the next piece of a value is rounded from.
+__device__ float Inside(float x, bool last) {
+  if (last) return x;
+  return x != x ? 0.0f : fminf(fmaxf(x, -kLargestSplitPiece), kLargestSplitPiece);
+}
+
 // Takes the next piece of every value away from it.
 __device__ uint4 TakePiece(float (&values)[kElements], bool last) {
-  __nv_bfloat16 pieces[kElements];
+  unsigned words[kElements / 2];
 #pragma unroll
-  for (int i = 0; i < kElements; ++i) {
-    float inside = values[i];
-    if (!last) {
-      const float clamped = fminf(fmaxf(inside, -kLargestSplitPiece), kLargestSplitPiece);
-      inside = inside != inside ? 0.0f : clamped;
-    }
-    pieces[i] = __float2bfloat16_rn(inside);
-    values[i] -= __bfloat162float(pieces[i]);
+  for (int i = 0; i < kElements; i += 2) {
+    const __nv_bfloat162 pieces =
+        __floats2bfloat162_rn(Inside(values[i], last), Inside(values[i + 1], last));
+    const float2 numbers = __bfloat1622float2(pieces);
+    values[i] -= numbers.x;
+    values[i + 1] -= numbers.y;
+    words[i / 2] = reinterpret_cast<const unsigned&>(pieces);
   }
-  uint4 bits;
-  memcpy(&bits, pieces, sizeof(bits));
-  return bits;
+  return make_uint4(words[0], words[1], words[2], words[3]);
 }
 
 __global__ void __launch_bounds__(kThreads)
@@ -77,8 +79,9 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
     for (int piece = 0; piece < kSplitPieces; ++piece) {
       const int place = split.smallest_first ? kSplitPieces - 1 - piece : piece;
-      *reinterpret_cast<uint4*>(to + place * split.piece_stride) =
-          TakePiece(values, piece == kSplitPieces - 1);
+      // As one store, which an assignment of the four words is not made.
+      __stcg(reinterpret_cast<uint4*>(to + place * split.piece_stride),
+             TakePiece(values, piece == kSplitPieces - 1));
     }
   }
 }
