@@ -1,5 +1,6 @@
 // Our recurrent layers on an NVIDIA GPU. Inputs lie on the device before the clock starts; weights
-// are converted and everything else is done within it.
+// are converted and everything else is done within it. Inputs, outputs and their gradients have the
+// type of the precision, as in PyTorch and cuDNN.
 
 #include "execution/executable_cuda.h"
 #include "harness/gpu_measure.h"
@@ -21,8 +22,9 @@ void DescribeGpu(Report* report) {
 
 void MeasureOnDevice(const Run& run, Report* report) {
   const bool training = run.pass == "train";
-  cuda::CudaExecutable executable(BuildGraph(*run.what, training),
-                                  {.index = 0, .precision = PrecisionNamed(run.precision)});
+  cuda::CudaExecutable executable(
+      BuildGraph(*run.what, training),
+      {.index = 0, .precision = PrecisionNamed(run.precision), .boundary = BoundaryType::kOperand});
   const BoundValues values(*run.what, &executable);
   Run named = run;
   named.variant = run.what->uniform_lengths ? "masked" : "";

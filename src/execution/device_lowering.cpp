@@ -7,10 +7,10 @@
 
 namespace turbolstm {
 
-LoweredGraph LowerForDevice(Graph graph, Precision precision) {
+LoweredGraph LowerForDevice(Graph graph, Precision precision, BoundaryType boundary) {
   LowerTransforms(&graph);
   RunPasses(&graph, StandardPasses());
-  LoweredGraph lowered = Lower(graph, precision, Reuse::kNone);
+  LoweredGraph lowered = Lower(graph, precision, Reuse::kNone, boundary);
   AddNarrowCopies(&lowered);
   return lowered;
 }

@@ -7,6 +7,7 @@ namespace turbolstm {
 
 // The graph made ready for a device whose products want both operands in one type: transforms
 // expanded, standard passes, groups and buffers, 16-bit copies.
-LoweredGraph LowerForDevice(Graph graph, Precision precision);
+LoweredGraph LowerForDevice(Graph graph, Precision precision,
+                            BoundaryType boundary = BoundaryType::kFloat32);
 
 }  // namespace turbolstm

@@ -1,16 +1,15 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "backend/cuda/runtime_cuda.h"
+#include "execution/memory_plan.h"
 #include "plan/lowered.h"
 
 namespace turbolstm::cuda {
 
-// The buffers of a lowered graph on a device. Groups run one after the other, so buffers that are
-// never needed at once share memory. Parameters have places of their own, the same for every shape.
+// The buffers of a lowered graph on a device, as a MemoryPlan places them.
 class DeviceMemory {
  public:
   explicit DeviceMemory(const LoweredGraph& graph);
@@ -23,27 +22,19 @@ class DeviceMemory {
   std::byte* base(int32_t buffer) const { return bases_[static_cast<size_t>(buffer)]; }
   // Steps that a Step buffer holds.
   int64_t period(int32_t buffer) const;
+  // Room for 16-bit copies of Static values (see MemoryPlan).
+  const std::vector<View>& narrow_statics() const { return plan_.narrow_statics(); }
+  std::byte* narrow_static(size_t i) const {
+    return shared_.data() + plan_.narrow_static_offset(i);
+  }
   int64_t bytes() const;
 
  private:
-  struct Lifetime {
-    int64_t first = -1;  // groups
-    int64_t last = -1;
-  };
-
-  bool IsParameter(size_t buffer) const;
-  void FindLifetimes();
-  void Touch(const View& view, int64_t group);
-  int64_t BytesOf(size_t buffer, int64_t steps, int64_t batch) const;
-  // For an error.
-  std::string Describe(const std::vector<int64_t>& bytes, int64_t steps, int64_t batch) const;
-  std::vector<int64_t> Offsets(const std::vector<int64_t>& bytes, int64_t* total) const;
-
   const LoweredGraph& graph_;
-  std::vector<Lifetime> lifetimes_;
+  MemoryPlan plan_;
   std::vector<std::byte*> bases_;
   DeviceBuffer parameters_;
-  DeviceBuffer arena_;
+  DeviceBuffer shared_;
   int64_t steps_ = 0;
 };
 

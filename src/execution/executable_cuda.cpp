@@ -4,6 +4,7 @@
 
 #include "backend/cuda/check_cuda.h"
 #include "base/error.h"
+#include "base/half_numbers.h"
 #include "execution/device_lowering.h"
 #include "plan/named_views.h"
 
@@ -20,13 +21,24 @@ namespace {
 constexpr int64_t kStepsBucket = 8;
 
 // What compiles and allocates for a device does so for the current one.
-LoweredGraph LowerOn(int device, Graph graph, Precision precision) {
-  UseDevice(device);
-  return LowerForDevice(std::move(graph), precision);
+LoweredGraph LowerOn(Graph graph, const DeviceOptions& options) {
+  UseDevice(options.index);
+  return LowerForDevice(std::move(graph), options.precision, options.boundary);
 }
 
 int64_t RoundedUp(int64_t value, int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
+}
+
+// Numbers of one type, or fp32 rounded to 16 bits.
+void Copy(const std::byte* from, DType from_type, std::byte* to, DType to_type, int64_t elements) {
+  const auto count = static_cast<size_t>(elements);
+  if (from_type == to_type) {
+    std::copy_n(from, count * SizeOf(to_type), to);
+  } else {
+    RoundToHalf({reinterpret_cast<const float*>(from), count}, to_type,
+                {reinterpret_cast<uint16_t*>(to), count});
+  }
 }
 
 DeviceShape ShapeOf(const RowLayout& layout, bool resets) {
@@ -38,7 +50,7 @@ DeviceShape ShapeOf(const RowLayout& layout, bool resets) {
 }  // namespace
 
 CudaExecutable::CudaExecutable(Graph graph, const DeviceOptions& options)
-    : lowered_(LowerOn(options.index, std::move(graph), options.precision)),
+    : lowered_(LowerOn(std::move(graph), options)),
       memory_(lowered_),
       enqueuer_(lowered_, memory_, options.split),
       state_(sizeof(DeviceState), "the state of a run") {
@@ -92,18 +104,27 @@ const NamedView& CudaExecutable::InputOf(std::string_view name) const {
 }
 
 void CudaExecutable::BindBytes(std::string_view name, const std::byte* data, int64_t elements,
-                               bool index) {
-  CheckElements(InputNamed(lowered_, name, index), elements, layout_.steps(), layout_.batch());
+                               DType dtype) {
+  const NamedView& input = InputNamed(lowered_, name, dtype == DType::kInt32);
+  CheckElements(input, elements, layout_.steps(), layout_.batch());
   CheckHostMemory(data, fmt::format("'{}'", name));
-  bound_.insert_or_assign(std::string(name), Bound{data, elements});
+  bound_.insert_or_assign(std::string(name), Bound{data, elements, dtype});
 }
 
 void CudaExecutable::Bind(std::string_view name, std::span<const float> values) {
-  BindBytes(name, reinterpret_cast<const std::byte*>(values.data()), std::ssize(values), false);
+  BindBytes(name, reinterpret_cast<const std::byte*>(values.data()), std::ssize(values),
+            DType::kFloat32);
+}
+
+void CudaExecutable::BindHalf(std::string_view name, std::span<const uint16_t> bits) {
+  const DType kept = TypeOf(lowered_, InputNamed(lowered_, name, false));
+  if (kept == DType::kFloat32) return Execution::BindHalf(name, bits);
+  BindBytes(name, reinterpret_cast<const std::byte*>(bits.data()), std::ssize(bits), kept);
 }
 
 void CudaExecutable::BindIndices(std::string_view name, std::span<const int32_t> indices) {
-  BindBytes(name, reinterpret_cast<const std::byte*>(indices.data()), std::ssize(indices), true);
+  BindBytes(name, reinterpret_cast<const std::byte*>(indices.data()), std::ssize(indices),
+            DType::kInt32);
 }
 
 void CudaExecutable::ParametersChanged() {
@@ -125,8 +146,9 @@ void CudaExecutable::CheckBound() const {
   }
 }
 
-int64_t CudaExecutable::UploadBytes(const NamedView& input) const {
-  return ElementsOf(input, shape_.steps, shape_.batch) * int64_t{sizeof(float)};
+int64_t CudaExecutable::DeviceBytes(const NamedView& value) const {
+  return ElementsOf(value, shape_.steps, shape_.batch) *
+         static_cast<int64_t>(SizeOf(TypeOf(lowered_, value)));
 }
 
 std::byte* CudaExecutable::Staged(int64_t bytes) {
@@ -145,7 +167,7 @@ void CudaExecutable::UploadAll(const RunOptions& options) {
   int64_t bytes = RoundedUp(int64_t{sizeof(RunState)}, 64);
   if (sequences_changed_) bytes += RoundedUp(static_cast<int64_t>(sequences_.size()), 64);
   for (const NamedView& input : lowered_.inputs) {
-    if (bound_.find(input.name)->second.changed) bytes += RoundedUp(UploadBytes(input), 64);
+    if (bound_.find(input.name)->second.changed) bytes += RoundedUp(DeviceBytes(input), 64);
   }
   uploaded_.Synchronize();  // the last run's, before what it read is overwritten
   if (static_cast<int64_t>(staging_.size()) < bytes) {
@@ -160,7 +182,7 @@ void CudaExecutable::UploadAll(const RunOptions& options) {
   if (sequences_changed_) UploadSequences();
   for (const NamedView& input : lowered_.inputs) {
     Bound& bound = bound_.find(input.name)->second;
-    if (bound.changed) UploadInput(input, bound.data);
+    if (bound.changed) UploadInput(input, bound);
     bound.changed = false;
   }
   uploaded_.Record(stream_);
@@ -185,17 +207,22 @@ void CudaExecutable::UploadSequences() {
   sequences_changed_ = false;
 }
 
-void CudaExecutable::UploadInput(const NamedView& input, const std::byte* from) {
-  const int64_t bytes = UploadBytes(input);
+void CudaExecutable::UploadInput(const NamedView& input, const Bound& bound) {
+  const DType kept = TypeOf(lowered_, input);
+  const int64_t bytes = DeviceBytes(input);
   std::byte* const staged = Staged(bytes);
+  const size_t their_size = SizeOf(bound.dtype), our_size = SizeOf(kept);
+  const auto copy = [&](int64_t theirs, int64_t ours, int64_t elements) {
+    Copy(bound.data + static_cast<size_t>(theirs) * their_size, bound.dtype,
+         staged + static_cast<size_t>(ours) * our_size, kept, elements);
+  };
   if (input.domain == Domain::kStatic || !shape_.ragged) {
-    std::copy_n(from, bytes, staged);
+    copy(0, 0, bound.elements);
   } else {
-    const size_t row = static_cast<size_t>(input.view.width) * sizeof(float);
+    const int64_t width = input.view.width;
     std::fill_n(staged, bytes, std::byte{0});
     ForEachValidRow(layout_, input.domain, [&](int64_t t, int64_t place, int64_t theirs) {
-      std::copy_n(from + static_cast<size_t>(theirs) * row, row,
-                  staged + static_cast<size_t>(t * shape_.batch + place) * row);
+      copy(theirs * width, (t * shape_.batch + place) * width, width);
     });
   }
   Send(AddressOf(input), staged, bytes);
@@ -294,19 +321,16 @@ std::byte* CudaExecutable::AddressOf(const NamedView& value) const {
          value.view.column * static_cast<int64_t>(SizeOf(buffer.dtype));
 }
 
-const NamedView& CudaExecutable::OutputNamed(std::string_view name) const {
-  for (const NamedView& output : lowered_.outputs) {
-    if (output.name == name) return output;
-  }
-  Fail("[output] the graph has no output '{}'", name);
-}
-
 float* CudaExecutable::Parameter(std::string_view name) {
   return reinterpret_cast<float*>(AddressOf(InputNamed(lowered_, name, false)));
 }
 
 float* CudaExecutable::DeviceOutput(std::string_view name) {
-  return reinterpret_cast<float*>(AddressOf(OutputNamed(name)));
+  const NamedView& output = OutputNamed(lowered_, name);
+  const DType kept = TypeOf(lowered_, output);
+  TL_CHECK(kept == DType::kFloat32, "[output] '{}' is {} on the device, float32 was asked for",
+           name, Name(kept));
+  return reinterpret_cast<float*>(AddressOf(output));
 }
 
 void CudaExecutable::ReadParameter(std::string_view name, std::span<float> values) {
@@ -315,27 +339,47 @@ void CudaExecutable::ReadParameter(std::string_view name, std::span<float> value
   stream_.Synchronize();
 }
 
-std::span<const float> CudaExecutable::Output(std::string_view name) {
-  const NamedView& output = OutputNamed(name);
-  TL_CHECK(has_results_, "[output] '{}' is asked for before a run of this shape", name);
+// to: in the caller's layout, of the type that the device keeps.
+void CudaExecutable::Fetch(const NamedView& output, std::byte* to) {
+  TL_CHECK(has_results_, "[output] '{}' is asked for before a run of this shape", output.name);
   CheckIndices();
-  std::vector<float>& values = outputs_[output.name];
-  values.assign(static_cast<size_t>(ElementsOf(output, layout_.steps(), layout_.batch())), 0.0f);
-  const int64_t bytes = UploadBytes(output);
-  if (bytes == 0) return values;
-  std::vector<float> rows;
+  const size_t row = static_cast<size_t>(output.view.width) * SizeOf(TypeOf(lowered_, output));
+  const auto bytes = static_cast<size_t>(DeviceBytes(output));
+  if (bytes == 0) return;
+  std::vector<std::byte> rows;
   const bool packed = output.domain != Domain::kStatic && shape_.ragged;
-  if (packed) rows.resize(static_cast<size_t>(bytes) / sizeof(float));
-  TL_CUDA_CHECK(cudaMemcpyAsync(packed ? rows.data() : values.data(), AddressOf(output),
-                                static_cast<size_t>(bytes), cudaMemcpyDeviceToHost, stream_.get()));
+  if (packed) rows.resize(bytes);
+  TL_CUDA_CHECK(cudaMemcpyAsync(packed ? rows.data() : to, AddressOf(output), bytes,
+                                cudaMemcpyDeviceToHost, stream_.get()));
   stream_.Synchronize();
-  if (packed) {
-    ForEachValidRow(layout_, output.domain, [&](int64_t t, int64_t place, int64_t theirs) {
-      std::copy_n(rows.begin() + (t * shape_.batch + place) * output.view.width, output.view.width,
-                  values.begin() + theirs * output.view.width);
-    });
+  if (!packed) return;
+  ForEachValidRow(layout_, output.domain, [&](int64_t t, int64_t place, int64_t theirs) {
+    std::copy_n(rows.data() + static_cast<size_t>(t * shape_.batch + place) * row, row,
+                to + static_cast<size_t>(theirs) * row);
+  });
+}
+
+std::span<const float> CudaExecutable::Output(std::string_view name) {
+  const NamedView& output = OutputNamed(lowered_, name);
+  const DType kept = TypeOf(lowered_, output);
+  const auto elements = static_cast<size_t>(ElementsOf(output, layout_.steps(), layout_.batch()));
+  std::vector<float>& values = outputs_[output.name];
+  values.assign(elements, 0.0f);
+  if (kept == DType::kFloat32) {
+    Fetch(output, reinterpret_cast<std::byte*>(values.data()));
+  } else {
+    WidenHalf(HalfOutput(name), kept, values);
   }
   return values;
+}
+
+std::span<const uint16_t> CudaExecutable::HalfOutput(std::string_view name) {
+  const NamedView& output = OutputNamed(lowered_, name);
+  if (TypeOf(lowered_, output) == DType::kFloat32) return Execution::HalfOutput(name);
+  std::vector<uint16_t>& bits = half_outputs_[output.name];
+  bits.assign(static_cast<size_t>(ElementsOf(output, layout_.steps(), layout_.batch())), 0);
+  Fetch(output, reinterpret_cast<std::byte*>(bits.data()));
+  return bits;
 }
 
 int64_t CudaExecutable::memory_bytes() const {

@@ -29,12 +29,14 @@ class CudaExecutable final : public Execution {
   void SetShape(int64_t steps, int64_t batch, std::span<const int32_t> lengths = {},
                 std::span<const uint8_t> resets = {}) override;
   void Bind(std::string_view name, std::span<const float> values) override;
+  void BindHalf(std::string_view name, std::span<const uint16_t> bits) override;
   void BindIndices(std::string_view name, std::span<const int32_t> indices) override;
   void ParametersChanged() override;
   // Enqueues the run and returns; errors that the device finds are thrown by Output, Synchronize or
   // a later Run.
   void Run(const RunOptions& options = {}) override;
   std::span<const float> Output(std::string_view name) override;
+  std::span<const uint16_t> HalfOutput(std::string_view name) override;
 
   const LoweredGraph& lowered() const override { return lowered_; }
   int64_t memory_bytes() const override;
@@ -43,7 +45,7 @@ class CudaExecutable final : public Execution {
   void Synchronize();
   const Stream& stream() const { return stream_; }
   // Where a parameter, or an output that is no input, lies on the device: [elements] fp32 for
-  // Static values. Outputs move when a larger shape is set.
+  // Static values. Outputs move when a larger shape is set. Error: it is kept in 16 bits.
   float* Parameter(std::string_view name);
   float* DeviceOutput(std::string_view name);
   // The numbers that a parameter has on the device now. values: all of its elements.
@@ -59,6 +61,7 @@ class CudaExecutable final : public Execution {
   struct Bound {
     const std::byte* data = nullptr;
     int64_t elements = 0;
+    DType dtype = DType::kFloat32;
     bool changed = true;
   };
 
@@ -73,14 +76,14 @@ class CudaExecutable final : public Execution {
   };
 
   DeviceState* state() const { return reinterpret_cast<DeviceState*>(state_.data()); }
-  int64_t UploadBytes(const NamedView& input) const;
-  void BindBytes(std::string_view name, const std::byte* data, int64_t elements, bool index);
+  int64_t DeviceBytes(const NamedView& value) const;
+  void BindBytes(std::string_view name, const std::byte* data, int64_t elements, DType dtype);
   bool MakeRoom();
   const NamedView& InputOf(std::string_view name) const;
   void CheckBound() const;
   void UploadAll(const RunOptions& options);
   void UploadSequences();
-  void UploadInput(const NamedView& input, const std::byte* from);
+  void UploadInput(const NamedView& input, const Bound& bound);
   // Room for `bytes` that a device may read until the next run; to be filled, then sent.
   std::byte* Staged(int64_t bytes);
   void Send(std::byte* to, const std::byte* staged, int64_t bytes);
@@ -89,7 +92,7 @@ class CudaExecutable final : public Execution {
   void RecordShape();
   void CheckIndices();
   [[noreturn]] void FailIndex(const IndexFault& fault) const;
-  const NamedView& OutputNamed(std::string_view name) const;
+  void Fetch(const NamedView& output, std::byte* to);
   std::byte* AddressOf(const NamedView& value) const;
 
   LoweredGraph lowered_;
@@ -102,6 +105,7 @@ class CudaExecutable final : public Execution {
   std::vector<std::function<void(cudaStream_t)>> appended_;
   std::map<std::string, Bound, std::less<>> bound_;
   std::map<std::string, std::vector<float>, std::less<>> outputs_;
+  std::map<std::string, std::vector<uint16_t>, std::less<>> half_outputs_;
   DeviceBuffer sequences_;  // lengths [B], numbers [B], resets [T, B]
   DeviceBuffer state_;      // DeviceState
   PinnedBuffer staging_;

@@ -13,6 +13,7 @@ struct DeviceOptions {
   int index = 0;  // among the devices of its kind
   Precision precision = Precision::kFloat32;
   SplitRule split = SplitRule::kWherePays;  // of products in bf16x6
+  BoundaryType boundary = BoundaryType::kFloat32;
 };
 
 // A graph on an NVIDIA GPU. Error: this build has no CUDA, or no such device answers.

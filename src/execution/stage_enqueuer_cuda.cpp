@@ -24,7 +24,6 @@ StageEnqueuer::StageEnqueuer(const LoweredGraph& graph, const DeviceMemory& memo
     }
   }
   FindZeroPadded();
-  PlaceNarrowStatics();
   PlaceSplitWeights();
 }
 
@@ -87,16 +86,16 @@ bool StageEnqueuer::MakeLoops(const Stream& stream) {
 
 int64_t StageEnqueuer::bytes() const {
   return gemm_.workspace_bytes() +
-         static_cast<int64_t>(narrow_statics_.size() + arrivals_.size() + gathered_[0].size() +
-                              gathered_[1].size() + split_[0].size() + split_[1].size() +
-                              split_weights_.size() + zeros_.size() + scratch_.size());
+         static_cast<int64_t>(arrivals_.size() + gathered_[0].size() + gathered_[1].size() +
+                              split_[0].size() + split_[1].size() + split_weights_.size() +
+                              zeros_.size() + scratch_.size());
 }
 
 void StageEnqueuer::Enqueue(const OperatorContext& context, const float* row_counts) {
   context_ = context;
   row_counts_ = row_counts;
   persistent_loops_ = 0;
-  narrow_made_.assign(narrow_places_.size(), false);
+  narrow_made_.assign(memory_.narrow_statics().size(), false);
   split_made_.assign(split_places_.size(), false);
   held_[0] = held_[1] = {};
   for (size_t g = 0; g < graph_.groups.size(); ++g) {

@@ -156,7 +156,6 @@ class StageEnqueuer {
 
   void AddRoom(const Stage& stage, bool one_step, Room* room) const;
   bool MakeLoops(const Stream& stream);
-  void PlaceNarrowStatics();
   const void* WeightFor(int32_t weight);
   const void* NarrowStatic(const View& view);
   bool CanShift(const Stage& stage) const;
@@ -176,10 +175,8 @@ class StageEnqueuer {
   DeviceShape shape_;
   OperatorContext context_;
   const float* row_counts_ = nullptr;
-  bool follows_kernel_ = false;  // what is enqueued next stands behind a kernel on the stream
-  DeviceBuffer narrow_statics_;
-  std::vector<std::pair<View, int64_t>> narrow_places_;  // offsets of narrow Static values
-  std::vector<bool> narrow_made_;                        // in this enqueueing
+  bool follows_kernel_ = false;    // what is enqueued next stands behind a kernel on the stream
+  std::vector<bool> narrow_made_;  // in this enqueueing: 16-bit copies of Static values
   DeviceBuffer gathered_[2];
   DeviceBuffer split_[2];
   HeldSplit held_[2];

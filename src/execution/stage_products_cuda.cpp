@@ -10,36 +10,17 @@
 
 namespace turbolstm::cuda {
 
-void StageEnqueuer::PlaceNarrowStatics() {
-  if (narrow_ == DType::kFloat32) return;
-  int64_t bytes = 0;
-  const auto place = [&](const View& view) {
-    for (const auto& [known, offset] : narrow_places_) {
-      if (known == view) return;
-    }
-    narrow_places_.emplace_back(view, bytes);
-    bytes += (view.width * static_cast<int64_t>(SizeOf(narrow_)) + 255) / 256 * 256;
-  };
-  ForEachStage(graph_, [&](const Stage& stage) {
-    if (stage.kind != Stage::Kind::kMatMul || stage.domain == Domain::kStatic) return;
-    place(graph_.weights[static_cast<size_t>(stage.weight)].matrix);
-    if (stage.bias.buffer >= 0 && buffer(stage.outputs[0]).dtype == narrow_) place(stage.bias);
-  });
-  narrow_statics_ = DeviceBuffer(static_cast<size_t>(bytes), "16-bit weights");
-}
-
 const void* StageEnqueuer::NarrowStatic(const View& view) {
-  for (size_t i = 0; i < narrow_places_.size(); ++i) {
-    const auto& [known, offset] = narrow_places_[i];
-    if (!(known == view)) continue;
-    std::byte* const to = narrow_statics_.data() + offset;
-    if (!narrow_made_[i]) {
-      Convert(Address(view, 0), DType::kFloat32, to, narrow_, view.width, stream());
-      narrow_made_[i] = true;
-    }
-    return to;
+  const std::vector<View>& all = memory_.narrow_statics();
+  const auto found = std::find(all.begin(), all.end(), view);
+  TL_CHECK(found != all.end(), "[product] a weight of {} elements has no 16-bit copy", view.width);
+  const auto i = static_cast<size_t>(found - all.begin());
+  std::byte* const to = memory_.narrow_static(i);
+  if (!narrow_made_[i]) {
+    Convert(Address(view, 0), DType::kFloat32, to, narrow_, view.width, stream());
+    narrow_made_[i] = true;
   }
-  Fail("[product] a weight of {} elements has no 16-bit copy", view.width);
+  return to;
 }
 
 const void* StageEnqueuer::WeightFor(int32_t weight) {

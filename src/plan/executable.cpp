@@ -226,17 +226,14 @@ void Executable::RunGroup(const Group& group, const Task& task, const Work& work
 }
 
 std::span<const float> Executable::Output(std::string_view name) {
-  for (const NamedView& output : lowered_.outputs) {
-    if (output.name != name) continue;
-    TL_CHECK(has_results_, "[output] '{}' is asked for before a run of this shape", name);
-    if (IsBound(output) && (layout_.dense() || output.domain == Domain::kStatic)) {
-      return unpacked_[output.name];
-    }
-    if (output.domain != Domain::kStatic && !layout_.dense()) return Unpacked(output);
-    return {reinterpret_cast<const float*>(memory_.base(output.view.buffer, 0)),
-            static_cast<size_t>(ElementsOf(output))};
+  const NamedView& output = OutputNamed(lowered_, name);
+  TL_CHECK(has_results_, "[output] '{}' is asked for before a run of this shape", name);
+  if (IsBound(output) && (layout_.dense() || output.domain == Domain::kStatic)) {
+    return unpacked_[output.name];
   }
-  Fail("[output] the graph has no output '{}'", name);
+  if (output.domain != Domain::kStatic && !layout_.dense()) return Unpacked(output);
+  return {reinterpret_cast<const float*>(memory_.base(output.view.buffer, 0)),
+          static_cast<size_t>(ElementsOf(output))};
 }
 
 std::span<const float> Executable::Unpacked(const NamedView& value) {

@@ -68,10 +68,14 @@ TEST_F(ExecutableTest, RefusesUnknownNamesAndWrongSizesAndStaysUsable) {
             "[bind] input 'id' got numbers, wants indices");
   EXPECT_EQ(ErrorOf([&] { executable.BindIndices("x", id); }),
             "[bind] input 'x' got indices, wants numbers");
+  EXPECT_EQ(ErrorOf([&] { executable.BindHalf("x", std::vector<uint16_t>(4)); }),
+            "[bind] 'x' is float32 here, got 16-bit numbers");
   w = {1, 0, 0, 1};
   BindAll();
   EXPECT_EQ(Run(), wanted);
   EXPECT_EQ(ErrorOf([&] { executable.Output("z"); }), "[output] the graph has no output 'z'");
+  EXPECT_EQ(ErrorOf([&] { executable.HalfOutput("y"); }),
+            "[output] 'y' is float32 here, 16-bit numbers were asked for");
   EXPECT_EQ(Run(), wanted);
 }
 

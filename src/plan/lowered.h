@@ -32,6 +32,12 @@ Precision PrecisionNamed(std::string_view name);
 // What operands of products are kept in.
 DType OperandType(Precision precision);
 
+// What Step inputs and outputs, which come from the caller and go there, are kept in.
+enum class BoundaryType : uint8_t {
+  kFloat32,
+  kOperand,  // what products multiply; single columns and values that start a loop stay fp32
+};
+
 // What a buffer is filled by.
 enum class BufferSource : uint8_t { kComputed, kInput, kParameter };
 
@@ -120,6 +126,7 @@ struct NamedView {
 // A graph made ready for any shape: groups in an order that honours every dependency.
 struct LoweredGraph {
   Precision precision = Precision::kFloat32;
+  BoundaryType boundary = BoundaryType::kFloat32;
   std::vector<Buffer> buffers;
   std::vector<PackedWeight> weights;
   std::vector<Group> groups;

@@ -43,13 +43,14 @@ void CheckRunnable(const Graph& graph) {
 
 class Lowering {
  public:
-  Lowering(const Graph& graph, Precision precision, Reuse reuse)
+  Lowering(const Graph& graph, Precision precision, Reuse reuse, BoundaryType boundary)
       : graph_(graph),
         analysis_(Analyse(graph)),
         uses_(graph),
         grouping_(GroupNodesOf(graph, analysis_, uses_)),
-        storage_(AssignStorage(graph, uses_, grouping_, precision, reuse)) {
+        storage_(AssignStorage(graph, uses_, grouping_, precision, reuse, boundary)) {
     result_.precision = precision;
+    result_.boundary = boundary;
   }
 
   LoweredGraph Run() {
@@ -252,12 +253,12 @@ DType OperandType(Precision precision) {
   return DType::kFloat32;
 }
 
-LoweredGraph Lower(const Graph& graph, Precision precision, Reuse reuse) {
+LoweredGraph Lower(const Graph& graph, Precision precision, Reuse reuse, BoundaryType boundary) {
   CheckRunnable(graph);
   Graph sorted = graph;
   RemoveDeadNodes(&sorted);
   RecomputeCheapValues(&sorted);
-  return Lowering(sorted, precision, reuse).Run();
+  return Lowering(sorted, precision, reuse, boundary).Run();
 }
 
 }  // namespace turbolstm

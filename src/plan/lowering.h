@@ -10,7 +10,9 @@ namespace turbolstm {
 // and concatenations become views, results overwrite operands that nobody else needs.
 // Error, naming the node: a batch or step value that has not one feature axis, an output that holds
 // indices, a matrix or table that is read with a delay, a mask or lengths without rows.
-// reuse: see storage.h.
-LoweredGraph Lower(const Graph& graph, Precision precision, Reuse reuse = Reuse::kDeadBuffers);
+// reuse: see storage.h. boundary: for devices that take and give 16-bit numbers; an output that
+// must be kept in fp32 all the same becomes a copy only by AddNarrowCopies.
+LoweredGraph Lower(const Graph& graph, Precision precision, Reuse reuse = Reuse::kDeadBuffers,
+                   BoundaryType boundary = BoundaryType::kFloat32);
 
 }  // namespace turbolstm

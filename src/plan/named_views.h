@@ -15,6 +15,11 @@ int64_t ElementsOf(const NamedView& value, int64_t steps, int64_t batch);
 // wanted, or the other way round.
 const NamedView& InputNamed(const LoweredGraph& graph, std::string_view name, bool index);
 
+// Error: there is no such output.
+const NamedView& OutputNamed(const LoweredGraph& graph, std::string_view name);
+// What the value is kept in.
+DType TypeOf(const LoweredGraph& graph, const NamedView& value);
+
 // Error naming the value unless it has as many elements as the shape wants.
 void CheckElements(const NamedView& value, int64_t elements, int64_t steps, int64_t batch);
 

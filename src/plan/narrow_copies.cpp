@@ -77,6 +77,14 @@ class NarrowCopies {
       Note(operand->view);
       if (operand->init.buffer >= 0) Note(WholeOf(operand->init));
     });
+    for (const NamedView& output : graph_.outputs) {
+      if (IsNarrowOutside(output)) Note(output.view);
+    }
+  }
+
+  bool IsNarrowOutside(const NamedView& output) const {
+    return graph_.boundary == BoundaryType::kOperand && output.domain == Domain::kStep &&
+           output.view.width > 1;
   }
 
   void MakeCopy(const Key& key, View* copy) {
@@ -163,6 +171,10 @@ class NarrowCopies {
       const auto init = copies_.find(KeyOf(WholeOf(operand->init)));
       if (init != copies_.end()) operand->init.buffer = init->second.buffer;
     });
+    for (NamedView& output : graph_.outputs) {
+      const auto copy = copies_.find(KeyOf(output.view));
+      if (IsNarrowOutside(output) && copy != copies_.end()) output.view = copy->second;
+    }
   }
 
   void InsertGroups() {

@@ -7,7 +7,8 @@ namespace turbolstm {
 // For devices whose products want both operands in one type. Where a product of a 16-bit graph
 // reads a value that is kept in fp32 (an input, an output, a carried state), it reads a 16-bit copy
 // instead: written beside the value by the program that computes it, else by a copying stage behind
-// whatever computes it.
+// whatever computes it. Outputs of a graph with 16-bit boundaries are such copies, too, where the
+// value itself must be kept in fp32.
 void AddNarrowCopies(LoweredGraph* graph);
 
 }  // namespace turbolstm

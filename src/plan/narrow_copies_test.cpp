@@ -3,12 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <set>
+#include <tuple>
 
 #include "base/error.h"
 #include "cells/cell.h"
 #include "graph/autodiff.h"
 #include "graph/builder.h"
 #include "plan/lowering.h"
+#include "plan/named_views.h"
 
 namespace turbolstm {
 namespace {
@@ -41,11 +43,14 @@ Graph TrainedCell(const Cell& cell) {
   return graph;
 }
 
-class NarrowCopiesOfCells : public ::testing::TestWithParam<Precision> {};
+using Kept = std::tuple<Precision, BoundaryType>;
+
+class NarrowCopiesOfCells : public ::testing::TestWithParam<Kept> {};
 
 TEST_P(NarrowCopiesOfCells, ProductsReadOneTypeThatIsWrittenBefore) {
+  const auto [precision, boundary] = GetParam();
   for (const Cell& cell : AllCells()) {
-    LoweredGraph graph = Lower(TrainedCell(cell), GetParam(), Reuse::kNone);
+    LoweredGraph graph = Lower(TrainedCell(cell), precision, Reuse::kNone, boundary);
     AddNarrowCopies(&graph);
     const auto type = [&](const View& view) {
       return graph.buffers[static_cast<size_t>(view.buffer)].dtype;
@@ -64,9 +69,9 @@ TEST_P(NarrowCopiesOfCells, ProductsReadOneTypeThatIsWrittenBefore) {
           EXPECT_TRUE(written.contains(operand.view.buffer)) << cell.name << ": " << stage.name;
           const bool product = stage.kind == Stage::Kind::kMatMul || stage.op == Op::kOuter;
           if (!product || stage.domain == Domain::kStatic) continue;
-          EXPECT_EQ(type(operand.view), OperandType(GetParam())) << cell.name << ": " << stage.name;
+          EXPECT_EQ(type(operand.view), OperandType(precision)) << cell.name << ": " << stage.name;
           if (operand.init.buffer < 0) continue;
-          EXPECT_EQ(type(operand.init), OperandType(GetParam())) << cell.name << ": " << stage.name;
+          EXPECT_EQ(type(operand.init), OperandType(precision)) << cell.name << ": " << stage.name;
           EXPECT_TRUE(written.contains(operand.init.buffer)) << cell.name << ": " << stage.name;
         }
       }
@@ -74,8 +79,39 @@ TEST_P(NarrowCopiesOfCells, ProductsReadOneTypeThatIsWrittenBefore) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Precisions, NarrowCopiesOfCells, ::testing::ValuesIn(kPrecisions),
-                         [](const auto& param) { return std::string(Name(param.param)); });
+TEST_P(NarrowCopiesOfCells, StepInputsAndOutputsAreOfTheTypeAskedFor) {
+  const auto [precision, boundary] = GetParam();
+  const DType wanted =
+      boundary == BoundaryType::kOperand ? OperandType(precision) : DType::kFloat32;
+  for (const Cell& cell : AllCells()) {
+    LoweredGraph graph = Lower(TrainedCell(cell), precision, Reuse::kNone, boundary);
+    AddNarrowCopies(&graph);
+    for (const auto* values : {&graph.inputs, &graph.outputs}) {
+      for (const NamedView& value : *values) {
+        EXPECT_EQ(TypeOf(graph, value), value.domain == Domain::kStep ? wanted : DType::kFloat32)
+            << cell.name << ": " << value.name;
+      }
+    }
+    std::set<int32_t> written;
+    ForEachStage(graph, [&](const Stage& stage) {
+      for (const View& output : stage.outputs) written.insert(output.buffer);
+    });
+    for (const NamedView& output : graph.outputs) {
+      EXPECT_TRUE(written.contains(output.view.buffer)) << cell.name << ": " << output.name;
+    }
+  }
+}
+
+std::string NameOf(const Kept& kept) {
+  const bool narrow = std::get<BoundaryType>(kept) == BoundaryType::kOperand;
+  return std::string(Name(std::get<Precision>(kept))) + (narrow ? "_outside_too" : "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Precisions, NarrowCopiesOfCells,
+                         ::testing::Combine(::testing::ValuesIn(kPrecisions),
+                                            ::testing::Values(BoundaryType::kFloat32,
+                                                              BoundaryType::kOperand)),
+                         [](const auto& param) { return NameOf(param.param); });
 
 }  // namespace
 }  // namespace turbolstm

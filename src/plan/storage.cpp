@@ -14,8 +14,13 @@ constexpr size_t at(NodeId id) {
 class Assigner {
  public:
   Assigner(const Graph& graph, const Uses& uses, const Grouping& grouping, Precision precision,
-           Reuse reuse)
-      : graph_(graph), uses_(uses), grouping_(grouping), precision_(precision), reuse_(reuse) {
+           Reuse reuse, BoundaryType boundary)
+      : graph_(graph),
+        uses_(uses),
+        grouping_(grouping),
+        precision_(precision),
+        reuse_(reuse),
+        boundary_(boundary) {
     storage_.view_of.resize(at(graph.size()));
     owner_.assign(at(graph.size()), kNoNode);
   }
@@ -122,8 +127,9 @@ class Assigner {
   DType TypeOf(NodeId id, bool local) const {
     const Node& node = graph_.node(id);
     if (node.type == ValueType::kIndex) return DType::kInt32;
-    const bool narrow = node.domain == Domain::kStep && role(id) != Role::kSource && !local &&
-                        !uses_.IsOutput(id) && node.features[0] > 1 && !IsCarried(id) &&
+    const bool outside = role(id) == Role::kSource || uses_.IsOutput(id);
+    const bool narrow = node.domain == Domain::kStep && !local && node.features[0] > 1 &&
+                        (!outside || boundary_ == BoundaryType::kOperand) && !IsCarried(id) &&
                         !IsCompared(id);
     return narrow ? OperandType(precision_) : DType::kFloat32;
   }
@@ -436,6 +442,7 @@ class Assigner {
   const Grouping& grouping_;
   Precision precision_;
   Reuse reuse_;
+  BoundaryType boundary_;
   Storage storage_;
   std::vector<NodeId> owner_;  // the concatenation that a part lies in
 };
@@ -443,8 +450,8 @@ class Assigner {
 }  // namespace
 
 Storage AssignStorage(const Graph& graph, const Uses& uses, const Grouping& grouping,
-                      Precision precision, Reuse reuse) {
-  return Assigner(graph, uses, grouping, precision, reuse).Run();
+                      Precision precision, Reuse reuse, BoundaryType boundary) {
+  return Assigner(graph, uses, grouping, precision, reuse, boundary).Run();
 }
 
 }  // namespace turbolstm

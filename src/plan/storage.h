@@ -23,6 +23,6 @@ struct Storage {
 enum class Reuse : uint8_t { kDeadBuffers, kNone };
 
 Storage AssignStorage(const Graph& graph, const Uses& uses, const Grouping& grouping,
-                      Precision precision, Reuse reuse);
+                      Precision precision, Reuse reuse, BoundaryType boundary);
 
 }  // namespace turbolstm

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "execution/gpu_tolerance.h"
+#include "execution/half_values.h"
 #include "execution/make_execution.h"
 #include "graph/passes/lower_transforms.h"
 #include "graph/text.h"
@@ -18,11 +19,16 @@
 namespace turbolstm {
 namespace {
 
-Outputs ExecuteOnGpu(const Graph& graph, const Bindings& bindings, Precision precision) {
-  const std::unique_ptr<Execution> execution =
-      MakeCudaExecution(graph, {.index = 0, .precision = precision, .split = SplitRule::kAlways});
+Outputs ExecuteOnGpu(const Graph& graph, const Bindings& bindings, Precision precision,
+                     BoundaryType boundary = BoundaryType::kFloat32) {
+  const std::unique_ptr<Execution> execution = MakeCudaExecution(
+      graph,
+      {.index = 0, .precision = precision, .split = SplitRule::kAlways, .boundary = boundary});
   const Outputs first = RunAndRead(execution.get(), bindings);
   EXPECT_EQ(RunAndRead(execution.get(), bindings), first) << "the same run twice";
+  if (boundary == BoundaryType::kOperand) {
+    EXPECT_EQ(RunAndReadHalf(execution.get(), bindings), first) << "bound and read as bits";
+  }
   return first;
 }
 
@@ -49,10 +55,12 @@ INSTANTIATE_TEST_SUITE_P(Seeds, RandomGraphsOnGpu, ::testing::Range(0, 200));
 struct CellCase {
   std::string cell;
   Precision precision;
+  BoundaryType boundary = BoundaryType::kFloat32;
 };
 
 std::string NameOf(const CellCase& c) {
-  return c.cell + "_" + std::string(Name(c.precision));
+  const bool half = c.boundary == BoundaryType::kOperand;
+  return c.cell + "_" + std::string(Name(c.precision)) + (half ? "_outside_too" : "");
 }
 void PrintTo(const CellCase& c, std::ostream* out) {
   *out << NameOf(c);
@@ -62,13 +70,13 @@ class CellsOnGpu : public ::testing::TestWithParam<CellCase> {
  protected:
   void Check(const RecurrentOptions& options, const RandomBindingsOptions& how, uint64_t seed) {
     const Graph graph = WithGradients(RecurrentGraph(options));
-    const Bindings bindings = RandomBindings(graph, seed, how);
-    const Precision precision = GetParam().precision;
-    EXPECT_EQ(Differences(graph, bindings, ExecuteOnGpu(graph, bindings, precision),
-                          GpuTolerance(precision, GetParam().cell)),
+    const auto& [cell, precision, boundary] = GetParam();
+    Bindings bindings = RandomBindings(graph, seed, how);
+    if (boundary == BoundaryType::kOperand) RoundStepInputs(graph, precision, &bindings);
+    EXPECT_EQ(Differences(graph, bindings, ExecuteOnGpu(graph, bindings, precision, boundary),
+                          GpuTolerance(precision, cell)),
               "")
-        << GetParam().cell << " " << Name(precision) << ", " << how.steps << " steps of "
-        << how.batch;
+        << cell << " " << Name(precision) << ", " << how.steps << " steps of " << how.batch;
   }
 };
 
@@ -110,6 +118,9 @@ std::vector<CellCase> AllCases() {
   for (const std::string& cell : CellNames()) {
     for (const Precision precision : kPrecisions) {
       cases.push_back({cell, precision});
+    }
+    for (const Precision precision : {Precision::kBFloat16, Precision::kFloat16}) {
+      cases.push_back({cell, precision, BoundaryType::kOperand});
     }
   }
   return cases;

@@ -9,6 +9,7 @@
 #include "execution/device_lowering.h"
 #include "execution/executable_cuda.h"
 #include "execution/gpu_tolerance.h"
+#include "execution/half_values.h"
 #include "execution/persistent_match_cuda.h"
 #include "ops/pointwise/nvrtc_cuda.h"
 #include "plan/recurrent_graphs.h"
@@ -40,6 +41,8 @@ TEST(PersistentLoops, AreThoseWithOneProductAndOneProgram) {
     const Graph graph = WithGradients(RecurrentGraph(OptionsOf(cell, 32)));
     const LoweredGraph lowered = LowerForDevice(graph, Precision::kBFloat16);
     EXPECT_EQ(Matches(lowered).size(), 2u) << cell;
+    const LoweredGraph half = LowerForDevice(graph, Precision::kBFloat16, BoundaryType::kOperand);
+    EXPECT_EQ(Matches(half).size(), 2u) << cell << " with 16-bit inputs and outputs";
     for (const Precision precision : {Precision::kFloat32, Precision::kBf16x6}) {
       EXPECT_TRUE(Matches(LowerForDevice(graph, precision)).empty()) << cell << Name(precision);
     }
@@ -53,7 +56,9 @@ TEST(PersistentLoops, AreThoseWithOneProductAndOneProgram) {
 TEST(PersistentLoops, CompileWithoutADevice) {
   for (const Precision precision : {Precision::kTf32, Precision::kBFloat16, Precision::kFloat16}) {
     const Graph graph = WithGradients(RecurrentGraph(OptionsOf("gru", 40)));
-    for (const cuda::LoopMatch& match : Matches(LowerForDevice(graph, precision))) {
+    const bool half = precision != Precision::kTf32;
+    const BoundaryType boundary = half ? BoundaryType::kOperand : BoundaryType::kFloat32;
+    for (const cuda::LoopMatch& match : Matches(LowerForDevice(graph, precision, boundary))) {
       const cuda::LoopTile tile = cuda::ChooseTile(match.step, 20, kProcessors, kSharedBytes);
       ASSERT_GT(tile.parts, 0);
       for (const char* architecture : {"sm_80", "sm_90"}) {
@@ -90,9 +95,11 @@ TEST(PersistentLoops, TilesHoldEverySequenceAndUnit) {
 struct Case {
   std::string cell;
   Precision precision;
+  BoundaryType boundary = BoundaryType::kFloat32;
 };
 std::string NameOf(const Case& c) {
-  return c.cell + "_" + std::string(Name(c.precision));
+  const bool half = c.boundary == BoundaryType::kOperand;
+  return c.cell + "_" + std::string(Name(c.precision)) + (half ? "_outside_too" : "");
 }
 void PrintTo(const Case& c, std::ostream* out) {
   *out << NameOf(c);
@@ -102,7 +109,7 @@ class PersistentLoopsOnGpu : public ::testing::TestWithParam<Case> {};
 
 TEST_P(PersistentLoopsOnGpu, AgreeWithTheInterpreter) {
   SKIP_WITHOUT_GPU();
-  const auto& [cell, precision] = GetParam();
+  const auto& [cell, precision, boundary] = GetParam();
   struct Shape {
     int64_t hidden, steps, batch;
     bool ragged, bidirectional;
@@ -113,9 +120,11 @@ TEST_P(PersistentLoopsOnGpu, AgreeWithTheInterpreter) {
     RecurrentOptions options = OptionsOf(cell, shape.hidden);
     options.bidirectional = shape.bidirectional;
     const Graph graph = WithGradients(RecurrentGraph(options));
-    const Bindings bindings = RandomBindings(
+    Bindings bindings = RandomBindings(
         graph, 7, {.steps = shape.steps, .batch = shape.batch, .ragged = shape.ragged});
-    cuda::CudaExecutable execution(graph, {.index = 0, .precision = precision});
+    if (boundary == BoundaryType::kOperand) RoundStepInputs(graph, precision, &bindings);
+    cuda::CudaExecutable execution(graph,
+                                   {.index = 0, .precision = precision, .boundary = boundary});
     const Outputs got = RunAndRead(&execution, bindings);
     EXPECT_EQ(execution.persistent_loops(), shape.bidirectional ? 4 : 2) << shape.hidden;
     EXPECT_EQ(RunAndRead(&execution, bindings), got) << "the same run twice";
@@ -129,6 +138,9 @@ std::vector<Case> AllCases() {
     for (const Precision precision :
          {Precision::kTf32, Precision::kBFloat16, Precision::kFloat16}) {
       cases.push_back({cell, precision});
+    }
+    for (const Precision precision : {Precision::kBFloat16, Precision::kFloat16}) {
+      cases.push_back({cell, precision, BoundaryType::kOperand});
     }
   }
   return cases;

@@ -95,8 +95,11 @@ class WrittenBeforeRead : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(WrittenBeforeRead, InEveryPrecision) {
   for (const Precision precision : kPrecisions) {
-    const LoweredGraph lowered = LowerForDevice(TrainingGraph(GetParam()), precision);
-    EXPECT_EQ(Follower(lowered).Findings(), "") << Name(precision);
+    for (const BoundaryType boundary : {BoundaryType::kFloat32, BoundaryType::kOperand}) {
+      const LoweredGraph lowered = LowerForDevice(TrainingGraph(GetParam()), precision, boundary);
+      EXPECT_EQ(Follower(lowered).Findings(), "")
+          << Name(precision) << ", boundary " << static_cast<int>(boundary);
+    }
   }
 }
 

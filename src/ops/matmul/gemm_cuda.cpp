@@ -12,6 +12,7 @@
 #include "backend/cuda/runtime_cuda.h"
 #include "backend/cuda/shared_library_cuda.h"
 #include "base/error.h"
+#include "ops/matmul/product_workspace.h"
 
 namespace turbolstm::cuda {
 namespace {
@@ -108,11 +109,6 @@ class AllocatesInCapture {
 };
 
 }  // namespace
-
-int64_t MostWorkspaceBytes(int64_t product_bytes) {
-  return std::clamp(product_bytes / kProductBytesPerWorkspaceByte, kSmallWorkspaceBytes,
-                    kLargeWorkspaceBytes);
-}
 
 class GemmRunner::Library {
  public:

@@ -38,21 +38,14 @@ struct Gemm {
   Fp32Product fp32 = Fp32Product::kIeee;
 };
 
-// A product may work in as many bytes of device memory: a part of what its matrices take, within
-// bounds. What cuBLASLt asks for on Hopper is the upper one; small products split their sums well
-// within the lower one.
-constexpr int64_t kProductBytesPerWorkspaceByte = 8;
-constexpr int64_t kSmallWorkspaceBytes = int64_t{8} << 20;
-constexpr int64_t kLargeWorkspaceBytes = int64_t{32} << 20;
-int64_t MostWorkspaceBytes(int64_t product_bytes);
-
 // A variable of the environment: when set, results are cleared before a product writes them. Tools
 // that look for memory read before it was written do not see what the library stores by bulk
 // copies.
 inline constexpr const char* kClearProductsVariable = "TURBOLSTM_CLEAR_PRODUCTS";
 
 // Dense products through cuBLASLt. One algorithm for each kind of product, chosen when it is first
-// seen, so that the same call gives the same bits. The library is opened at run time.
+// seen, so that the same call gives the same bits. Memory to work in: product_workspace.h. The
+// library is opened at run time.
 class GemmRunner {
  public:
   // Error when cuBLASLt does not open. The workspace serves one stream; it grows with the products.

@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "plan/lowered.h"
+
+namespace turbolstm {
+
+// Where the buffers of a lowered graph lie on a device that runs one group after the other and has
+// `batch` rows for every step. Buffers that are never needed at once share places: what the caller
+// binds is needed from beginning to end, what he reads from where it is computed. Parameters have
+// places of their own, the same for every shape. Needs no device.
+class MemoryPlan {
+ public:
+  // The graph must outlive the plan.
+  explicit MemoryPlan(const LoweredGraph& graph);
+
+  // Gives everything but parameters a place.
+  void SetShape(int64_t steps, int64_t batch);
+
+  bool IsParameter(int32_t buffer) const;
+  // Bytes from the beginning of the memory for parameters, or of that for all else.
+  int64_t offset(int32_t buffer) const { return blocks_[static_cast<size_t>(buffer)].offset; }
+  int64_t parameter_bytes() const { return parameter_bytes_; }
+  int64_t shared_bytes() const { return shared_bytes_; }
+  // All of it.
+  int64_t bytes() const { return parameter_bytes_ + shared_bytes_; }
+
+  // What the shape is and what takes most, for an error.
+  std::string Describe() const;
+  // What products may work in beside that, at most.
+  int64_t MostWorkspaceBytes() const;
+
+  // Static values that products of a 16-bit graph read in 16 bits: copies that lie with all else,
+  // from the first group that reads them to the last.
+  const std::vector<View>& narrow_statics() const { return narrow_statics_; }
+  int64_t narrow_static_offset(size_t i) const { return blocks_[graph_.buffers.size() + i].offset; }
+
+ private:
+  // Buffers, then narrow Static values.
+  struct Block {
+    int64_t bytes = 0;
+    int64_t first = -1;  // group that needs it; -1: none
+    int64_t last = -1;
+    int64_t offset = 0;
+  };
+
+  const Buffer& buffer(size_t i) const { return graph_.buffers[i]; }
+  void FindLifetimes();
+  void TouchStage(const Stage& stage, int64_t group);
+  void Touch(const View& view, int64_t group);
+  void TouchNarrow(const View& view, int64_t group);
+  static void Touch(Block* block, int64_t group);
+  int64_t BytesOf(const Buffer& what) const;
+  void PlaceParameters();
+  void PlaceShared();
+
+  int64_t RowsOf(Domain domain) const;
+  int64_t ProductBytes(const Group& group, const Stage& stage) const;
+
+  const LoweredGraph& graph_;
+  DType narrow_;
+  int64_t steps_ = 0;
+  int64_t batch_ = 0;
+  std::vector<Block> blocks_;
+  std::vector<View> narrow_statics_;
+  int64_t parameter_bytes_ = 0;
+  int64_t shared_bytes_ = 0;
+};
+
+}  // namespace turbolstm

@@ -1,0 +1,179 @@
+// What a training step takes of a device's memory, found without a device.
+
+#include "execution/memory_plan.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "execution/device_lowering.h"
+#include "graph/autodiff.h"
+#include "nn/recurrent.h"
+#include "ops/matmul/product_workspace.h"
+#include "train/model_factory.h"
+
+namespace turbolstm {
+namespace {
+
+constexpr double kMebibyte = 1 << 20;
+
+// One layer as the benchmarks train it: x to y, dy to the gradients of x and of every parameter.
+Graph TrainedLayer(const std::string& cell, int64_t hidden) {
+  Model model;
+  const Value x = model.builder().Input("x", Domain::kStep, {hidden});
+  RecurrentOptions options;
+  options.cell = cell;
+  options.size.input = options.size.hidden = hidden;
+  const Value y = Recurrent(model, "rnn", x, options).output;
+  Graph& graph = model.graph();
+  graph.AddOutput("y", y.id());
+  const Value dy = model.builder().Input("dy", Domain::kStep, {hidden});
+  std::vector<NodeId> wrt = {x.id()};
+  for (const ParameterSpec& spec : model.parameters()) wrt.push_back(graph.Find(spec.name));
+  const std::vector<NodeId> gradients = Gradients(&graph, {{y.id(), dy.id()}}, wrt);
+  for (size_t i = 0; i < wrt.size(); ++i) {
+    graph.AddOutput("gradient." + graph.node(wrt[i]).name, gradients[i]);
+  }
+  return graph;
+}
+
+// Bytes of memory for each of T * B * H more.
+double BytesPerElement(const std::string& cell, BoundaryType boundary) {
+  constexpr int64_t kHidden = 64;
+  const LoweredGraph lowered =
+      LowerForDevice(TrainedLayer(cell, kHidden), Precision::kBFloat16, boundary);
+  MemoryPlan plan(lowered);
+  plan.SetShape(100, 64);
+  const int64_t once = plan.bytes();
+  plan.SetShape(200, 64);
+  return static_cast<double>(plan.bytes() - once) / (100 * 64 * kHidden);
+}
+
+TEST(MemoryPlan, BytesOfAnElementAreCounted) {
+  struct Wanted {
+    std::string cell;
+    double fp32, half;
+  };
+  for (const Wanted& wanted :
+       {Wanted{"lstm", 30, 20}, Wanted{"gru", 28, 22}, Wanted{"rnn_tanh", 22, 10}}) {
+    const double fp32 = BytesPerElement(wanted.cell, BoundaryType::kFloat32);
+    const double half = BytesPerElement(wanted.cell, BoundaryType::kOperand);
+    fmt::print("{}: {:.1f} bytes per T*B*H, {:.1f} with 16-bit inputs and outputs\n", wanted.cell,
+               fp32, half);
+    EXPECT_NEAR(fp32, wanted.fp32, 0.1) << wanted.cell;
+    EXPECT_NEAR(half, wanted.half, 0.1) << wanted.cell;
+  }
+}
+
+// Measured on an H200 with cuDNN 9.19, STANDARD in bf16 and fp16, T = 256
+// (benchmarks/results/rnn-gpu-20261130.csv): inputs, outputs, weights, their gradients, reserve and
+// workspace. Its other algorithms take more.
+struct OfCudnn {
+  int64_t hidden, batch;
+  double mebibytes;
+};
+constexpr OfCudnn kCudnn[] = {{256, 16, 37.055},  {256, 64, 115.2},   {256, 256, 427.76},
+                              {512, 16, 72.11},   {512, 64, 228.39},  {512, 256, 853.52},
+                              {1024, 16, 160.22}, {1024, 64, 472.78}, {1024, 256, 1723.0}};
+// Signals between blocks, lengths, sums over rows.
+constexpr double kRestMebibytes = 1;
+
+TEST(MemoryPlan, TrainingStepTakesLessThanCudnns) {
+  for (const Precision precision : {Precision::kBFloat16, Precision::kFloat16}) {
+    for (const OfCudnn& cudnn : kCudnn) {
+      const LoweredGraph lowered =
+          LowerForDevice(TrainedLayer("lstm", cudnn.hidden), precision, BoundaryType::kOperand);
+      MemoryPlan plan(lowered);
+      plan.SetShape(256, cudnn.batch);
+      const double ours = static_cast<double>(plan.bytes()) / kMebibyte;
+      const double workspace = static_cast<double>(plan.MostWorkspaceBytes()) / kMebibyte;
+      fmt::print(
+          "lstm {} H {} B {}: predicted peak {:.1f} MiB and at most {:.1f} for products, "
+          "cuDNN {:.1f}\n",
+          Name(precision), cudnn.hidden, cudnn.batch, ours, workspace, cudnn.mebibytes);
+      EXPECT_LT(ours + workspace + kRestMebibytes, cudnn.mebibytes)
+          << "H " << cudnn.hidden << ", B " << cudnn.batch;
+    }
+  }
+}
+
+// Words, activations between layers and their gradients live once, in 16 bits; in fp32 there are
+// only what is carried and single columns.
+TEST(MemoryPlan, ModelKeepsStepsInHalf) {
+  ModelConfig config;
+  config.layers = 2;
+  config.pooling = "mean";
+  const auto model = MakeClassifier(config, 1000, 2);
+  const LoweredGraph lowered =
+      LowerForDevice(WithLossGradients(*model, LossScaling::kScaled), Precision::kFloat16);
+  std::set<std::string> wide;
+  for (const Buffer& buffer : lowered.buffers) {
+    const bool whole = buffer.domain == Domain::kStep && buffer.ring == 0 && !buffer.local;
+    if (whole && buffer.dtype == DType::kFloat32 && buffer.width > 1) wide.insert(buffer.name);
+    EXPECT_TRUE(!whole || !buffer.name.ends_with("narrow")) << buffer.name;
+  }
+  EXPECT_EQ(wide, (std::set<std::string>{"lstm.c_l0", "lstm.c_l1"}));
+}
+
+// Whatever a stage touches must have a place of its own while any later one still needs it.
+TEST(MemoryPlan, BuffersThatAreNeededAtOnceLieApart) {
+  for (const std::string cell : {"lstm", "gru", "peephole_lstm"}) {
+    const LoweredGraph lowered =
+        LowerForDevice(TrainedLayer(cell, 24), Precision::kBFloat16, BoundaryType::kOperand);
+    MemoryPlan plan(lowered);
+    plan.SetShape(9, 5);
+    const auto groups = std::ssize(lowered.groups);
+    std::vector<std::pair<int64_t, int64_t>> life(lowered.buffers.size(), {groups, -1});
+    const auto touch = [&](int32_t buffer, int64_t group) {
+      if (buffer < 0) return;
+      auto& [first, last] = life[static_cast<size_t>(buffer)];
+      first = std::min(first, group);
+      last = std::max(last, group);
+    };
+    for (int64_t g = 0; g < groups; ++g) {
+      for (const Stage& stage : lowered.groups[static_cast<size_t>(g)].stages) {
+        for (const Operand& operand : stage.inputs) touch(operand.view.buffer, g);
+        for (const View& output : stage.outputs) touch(output.buffer, g);
+      }
+    }
+    for (const NamedView& input : lowered.inputs) {
+      touch(input.view.buffer, 0);
+      touch(input.view.buffer, groups);
+    }
+    for (const NamedView& output : lowered.outputs) touch(output.view.buffer, groups);
+    const auto bytes = [&](const Buffer& buffer) {
+      const int64_t rows = buffer.domain == Domain::kStatic  ? 1
+                           : buffer.domain == Domain::kBatch ? 5
+                           : buffer.ring > 0                 ? 5 * buffer.ring
+                                                             : 9 * 5;
+      return rows * buffer.width * static_cast<int64_t>(SizeOf(buffer.dtype));
+    };
+    for (int32_t a = 0; a < std::ssize(lowered.buffers); ++a) {
+      for (int32_t b = 0; b < a; ++b) {
+        if (plan.IsParameter(a) || plan.IsParameter(b)) continue;
+        const auto& [a_first, a_last] = life[static_cast<size_t>(a)];
+        const auto& [b_first, b_last] = life[static_cast<size_t>(b)];
+        if (a_first > b_last || b_first > a_last) continue;
+        const int64_t a_end = plan.offset(a) + bytes(lowered.buffers[static_cast<size_t>(a)]);
+        const int64_t b_end = plan.offset(b) + bytes(lowered.buffers[static_cast<size_t>(b)]);
+        EXPECT_TRUE(a_end <= plan.offset(b) || b_end <= plan.offset(a))
+            << cell << ": " << lowered.buffers[static_cast<size_t>(a)].name << " and "
+            << lowered.buffers[static_cast<size_t>(b)].name;
+      }
+    }
+  }
+}
+
+TEST(ProductWorkspace, IsAPartOfTheProductWithinBounds) {
+  EXPECT_EQ(MostWorkspaceBytes(0), kSmallWorkspaceBytes);
+  EXPECT_EQ(MostWorkspaceBytes(kSmallWorkspaceBytes), kSmallWorkspaceBytes);
+  EXPECT_EQ(MostWorkspaceBytes(int64_t{128} << 20), int64_t{16} << 20);
+  EXPECT_EQ(MostWorkspaceBytes(int64_t{1} << 40), kLargeWorkspaceBytes);
+}
+
+}  // namespace
+}  // namespace turbolstm
