@@ -34,6 +34,7 @@ class NarrowCopies {
     Collect();
     for (auto& [view, copy] : copies_) MakeCopy(view, &copy);
     Redirect();
+    for (const auto& [view, copy] : copies_) KeepStateBriefly(ViewOf(view), copy);
     InsertGroups();
   }
 
@@ -134,9 +135,7 @@ class NarrowCopies {
     for (size_t g = 0; g < graph_.groups.size(); ++g) {
       const std::vector<Stage>& stages = graph_.groups[g].stages;
       for (size_t s = 0; s < stages.size(); ++s) {
-        const bool writes = std::any_of(stages[s].outputs.begin(), stages[s].outputs.end(),
-                                        [&](const View& output) { return Overlaps(output, view); });
-        if (writes) last = {static_cast<int64_t>(g), s};
+        if (Writes(stages[s], view)) last = {static_cast<int64_t>(g), s};
       }
     }
     return last;
@@ -175,6 +174,54 @@ class NarrowCopies {
       const auto copy = copies_.find(KeyOf(output.view));
       if (IsNarrowOutside(output) && copy != copies_.end()) output.view = copy->second;
     }
+  }
+
+  // A state that a loop carries in fp32 need be there for a few steps only, when all others can
+  // read the copy.
+  void KeepStateBriefly(const View& view, const View& copy) {
+    Buffer& state = graph_.buffers[static_cast<size_t>(view.buffer)];
+    if (state.domain != Domain::kStep || state.source != BufferSource::kComputed || state.local ||
+        state.ring > 0 || view.width != state.width) {
+      return;
+    }
+    const int64_t own = LastWriter(view).group;
+    if (own < 0 || !graph_.groups[static_cast<size_t>(own)].is_loop()) return;
+    int32_t delay = 0;
+    std::vector<Operand*> others;
+    for (size_t g = 0; g < graph_.groups.size(); ++g) {
+      for (Stage& stage : graph_.groups[g].stages) {
+        const bool inside = static_cast<int64_t>(g) == own;
+        if (stage.bias.buffer == view.buffer || (!inside && Writes(stage, view))) return;
+        for (Operand& operand : stage.inputs) {
+          if (operand.init.buffer == view.buffer) return;
+          if (operand.view.buffer != view.buffer) continue;
+          if (!inside && !MayReadCopy(stage, operand)) return;
+          delay = inside ? std::max(delay, operand.delay) : delay;
+          if (!inside) others.push_back(&operand);
+        }
+      }
+    }
+    for (const NamedView& output : graph_.outputs) {
+      if (output.view.buffer == view.buffer) return;
+    }
+    for (Operand* operand : others) operand->view.buffer = copy.buffer;
+    state.ring = delay + 1;
+  }
+
+  static bool Writes(const Stage& stage, const View& view) {
+    return std::any_of(stage.outputs.begin(), stage.outputs.end(),
+                       [&](const View& output) { return Overlaps(output, view); });
+  }
+
+  // What decides which way gradients flow is compared in fp32, as it was computed; what begins with
+  // an fp32 value is fp32 itself.
+  static bool MayReadCopy(const Stage& stage, const Operand& operand) {
+    if (operand.init.buffer >= 0 || stage.op == Op::kFirstMaxMask) return false;
+    return std::none_of(stage.program.code.begin(), stage.program.code.end(),
+                        [](const PointwiseInstruction& step) {
+                          return step.op == PointwiseOp::kMax || step.op == PointwiseOp::kMin ||
+                                 step.op == PointwiseOp::kGreater;
+                        });
   }
 
   void InsertGroups() {
