@@ -11,7 +11,7 @@ namespace turbolstm::bench {
 // A classifier of texts that trains on one batch of random words again and again.
 class BenchedModel {
  public:
-  explicit BenchedModel(const Run& run);
+  BenchedModel(const Run& run, const Options& options);
 
   const Model& model() const { return *model_; }
   Parameters* parameters() { return &parameters_; }
@@ -27,6 +27,6 @@ class BenchedModel {
 
 void MeasureModelOnCpu(const Run& run, const Options& options, Report* report);
 // Error when there is no GPU.
-void MeasureModelOnDevice(const Run& run, Report* report);
+void MeasureModelOnDevice(const Run& run, const Options& options, Report* report);
 
 }  // namespace turbolstm::bench

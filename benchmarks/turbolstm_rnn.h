@@ -25,7 +25,7 @@ class BoundValues {
 };
 
 // A network that has been run on a GPU for a while, or an Error why not.
-void MeasureOnDevice(const Run& run, Report* report);
+void MeasureOnDevice(const Run& run, const Options& options, Report* report);
 // What a report says of the GPU; Error when there is none.
 void DescribeGpu(Report* report);
 

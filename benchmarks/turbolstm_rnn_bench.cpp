@@ -27,13 +27,20 @@ void WarmUp(int threads) {
   }
 }
 
+// Without what the caller binds.
+double Mebibytes(const Executable& executable) {
+  return static_cast<double>(executable.memory_bytes()) / (1 << 20);
+}
+
 void MeasureOnCpu(const Run& asked, const Options& options, Report* report) {
   Run run = asked;
   run.variant = run.what->uniform_lengths ? "packed" : "";
   const bool training = run.pass == "train";
   const PeakMemory memory;
   Executable executable(BuildGraph(*run.what, training),
-                        {.precision = PrecisionNamed(run.precision), .streams = options.threads});
+                        {.precision = PrecisionNamed(run.precision),
+                         .streams = options.threads,
+                         .recompute = options.recompute});
   const BoundValues values(*run.what, &executable);
   const auto step = [&] {
     if (training) executable.ParametersChanged();
@@ -41,7 +48,8 @@ void MeasureOnCpu(const Run& asked, const Options& options, Report* report) {
   };
   for (int i = 0; i < 3; ++i) step();
   const double peak = training ? memory.Mebibytes() : 0;
-  report->Add(run, Measure(step, options.min_seconds), peak);
+  report->Add(run, Measure(step, options.min_seconds), peak,
+              {{"recompute", options.recompute}, {"planned_mib", Mebibytes(executable)}});
 }
 
 void Main(const Options& options) {
@@ -52,7 +60,7 @@ void Main(const Options& options) {
   report.Describe("models", true);
   MeasureEach(options, &report, [&](const Run& run) {
     const bool model = !run.what->model.empty();
-    if (gpu) return (model ? MeasureModelOnDevice : MeasureOnDevice)(run, &report);
+    if (gpu) return (model ? MeasureModelOnDevice : MeasureOnDevice)(run, options, &report);
     (model ? MeasureModelOnCpu : MeasureOnCpu)(run, options, &report);
   });
 }
@@ -62,7 +70,7 @@ void Main(const Options& options) {
 
 int main(int argc, char** argv) {
   using namespace turbolstm::bench;
-  const Offer offer{{"fp32", "tf32", "bf16", "fp16", "bf16x6"}, {"cpu", "cuda"}, true};
+  const Offer offer{{"fp32", "tf32", "bf16", "fp16", "bf16x6"}, {"cpu", "cuda"}, true, true};
   const Options options = ParseOptions(argc, argv, "TurboLSTM's recurrent layers", offer);
   turbolstm::RegisterCellKernels();
   turbolstm::RegisterDeviceCellKernels();

@@ -20,11 +20,14 @@ void DescribeGpu(Report* report) {
   report->Describe("cuda", GpuRuntime());
 }
 
-void MeasureOnDevice(const Run& run, Report* report) {
+void MeasureOnDevice(const Run& run, const Options& options, Report* report) {
   const bool training = run.pass == "train";
   cuda::CudaExecutable executable(
       BuildGraph(*run.what, training),
-      {.index = 0, .precision = PrecisionNamed(run.precision), .boundary = BoundaryType::kOperand});
+      {.index = 0,
+       .precision = PrecisionNamed(run.precision),
+       .boundary = BoundaryType::kOperand,
+       .recompute = options.recompute});
   const BoundValues values(*run.what, &executable);
   Run named = run;
   named.variant = run.what->uniform_lengths ? "masked" : "";
@@ -32,12 +35,12 @@ void MeasureOnDevice(const Run& run, Report* report) {
   const std::vector<Timing> times = MeasureOnGpu(executable.stream().get(), kRuns, {step}, [] {});
   executable.Synchronize();
   report->Add(named, times.back(), static_cast<double>(executable.memory_bytes()) / (1 << 20),
-              {{"nodes", executable.recorded_nodes()}});
+              {{"nodes", executable.recorded_nodes()}, {"recompute", options.recompute}});
 }
 
 // Words and labels are sent anew with every step, as in training; the loss comes back.
-void MeasureModelOnDevice(const Run& run, Report* report) {
-  BenchedModel benched(run);
+void MeasureModelOnDevice(const Run& run, const Options& options, Report* report) {
+  BenchedModel benched(run, options);
   cuda::CudaTrainingStep step(benched.model(), benched.parameters(), benched.config(), 0);
   int64_t number = 0;
   const auto train = [&] { step.Train(benched.batch(), number++); };

@@ -10,11 +10,11 @@ void DescribeGpu(Report*) {
   Fail("[cuda] this program was built without CUDA");
 }
 
-void MeasureOnDevice(const Run&, Report*) {
+void MeasureOnDevice(const Run&, const Options&, Report*) {
   Fail("[cuda] this program was built without CUDA");
 }
 
-void MeasureModelOnDevice(const Run&, Report*) {
+void MeasureModelOnDevice(const Run&, const Options&, Report*) {
   Fail("[cuda] this program was built without CUDA");
 }
 

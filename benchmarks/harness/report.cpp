@@ -92,6 +92,9 @@ Options ParseOptions(int argc, char** argv, const std::string& description, cons
   app.add_option("--threads", options.threads, "threads (default 2)")->check(CLI::Range(1, 1024));
   app.add_option("--min-time", options.min_seconds, "least seconds per measurement (default 1)");
   app.add_flag("--peak", options.peak, "only measure large matrix products");
+  if (offer.recompute) {
+    app.add_flag("--recompute", options.recompute, "training computes activations again");
+  }
   app.add_flag("--serve", options.serve, "answer lines \"case precision\" of standard input");
   try {
     app.parse(argc, argv);

@@ -22,6 +22,7 @@ struct Options {
   int threads = 2;
   double min_seconds = 1;
   bool peak = false;   // only measure the rate of large matrix products
+  bool recompute = false;  // training keeps less for the backward pass, where offered
   bool serve = false;  // measure what standard input asks for
 };
 
@@ -30,6 +31,7 @@ struct Offer {
   std::vector<std::string> precisions = {"fp32", "bf16"};
   std::vector<std::string> devices = {"cpu"};
   bool models = false;  // also the training steps of whole models
+  bool recompute = false;
 };
 
 // Parses the arguments; prints help or the error and exits where the program has nothing to run.

@@ -11,10 +11,12 @@
 #include "cli/help.h"
 #include "cli/planned_network.h"
 #include "cli/table.h"
+#include "execution/device_lowering.h"
 #include "graph/dot.h"
 #include "io/atomic_file.h"
 #include "plan/dependencies.h"
 #include "plan/executable.h"
+#include "plan/footprint.h"
 #include "plan/print.h"
 #include "plan/verify.h"
 
@@ -131,6 +133,32 @@ std::string MemoryTable(const Executable& executable) {
   return table.Text();
 }
 
+std::string Mebibytes(int64_t bytes) {
+  return fmt::format("{:.1f}", static_cast<double>(bytes) / kMiB);
+}
+
+// What keeping activations and computing them again take, as planned.
+std::string RecomputeTable(const PlanOptions& options, const PlannedNetwork& network,
+                           const Executable& executable) {
+  ExecutableOptions other_options = options.executable;
+  other_options.recompute = !options.executable.recompute;
+  Executable other(network.graph, other_options);
+  other.SetShape(options.steps, options.batch);
+  using Align = Table::Align;
+  Table table({Align::kLeft, Align::kRight, Align::kRight, Align::kRight});
+  table.Add({"MiB", "saved for the backward pass", "in all, CPU", "at once, GPU"});
+  for (const bool recompute : {false, true}) {
+    const Executable& planned = recompute == options.executable.recompute ? executable : other;
+    const LoweredGraph on_device =
+        LowerForDevice(network.graph, options.executable.precision, recompute);
+    table.Add({recompute ? "with --recompute" : "without",
+               Mebibytes(SavedBytes(planned.lowered(), options.steps, options.batch)),
+               Mebibytes(planned.memory_bytes()),
+               Mebibytes(BytesAtOnce(on_device, options.steps, options.batch))});
+  }
+  return table.Text();
+}
+
 void PrintSummary(const PlanOptions& options, const PlannedNetwork& network,
                   const Executable& executable, const Dependencies& dependencies,
                   double planning_seconds) {
@@ -205,6 +233,9 @@ void ShowPlan(PlanOptions& options) {
     fmt::print("measured   {:.3f} ms, median of {}\n", kMilli * measured, kTimedRuns);
   if (!options.check.empty()) return CheckSchedule(options.check, plan, dependencies);
   fmt::print("\n{}", Groups(executable.lowered()));
+  if (!options.network.inference) {
+    fmt::print("\n{}", RecomputeTable(options, network, executable));
+  }
   if (options.memory) fmt::print("\n{}", MemoryTable(executable));
 }
 
@@ -254,6 +285,8 @@ void AddPlan(CLI::App& app) {
   command->add_flag("--schedule", options->schedule, "print the schedule: streams and their tasks");
   command->add_flag("--dot", options->tasks_dot, "print the tasks for Graphviz");
   command->add_flag("--network", options->network_dot, "print the network for Graphviz");
+  command->add_flag("--recompute", options->executable.recompute,
+                    "keep less for the backward pass, compute it again");
   command->add_flag("--memory", options->memory, "print what takes up memory, largest first");
   command->add_flag("--run", options->run, "run it on made-up numbers and measure");
   command->add_option("--trace", options->trace,

@@ -19,6 +19,7 @@ struct TrainOptions {
   std::string config;
   std::vector<std::string> overrides;
   std::string device;
+  bool recompute = false;
   bool force = false;
 };
 
@@ -59,6 +60,7 @@ void PrintEpoch(const EpochReport& report) {
 std::vector<std::string> OverridesOf(const TrainOptions& options) {
   std::vector<std::string> overrides = options.overrides;
   if (!options.device.empty()) overrides.push_back("train.device=" + options.device);
+  if (options.recompute) overrides.emplace_back("train.recompute=true");
   return overrides;
 }
 
@@ -110,6 +112,7 @@ void AddTrain(CLI::App& app) {
   command->add_option("config", options->config, "TOML file")->required();
   command->add_option("overrides", options->overrides, "section.key=value, applied in order");
   command->add_option("--device", options->device, "short for train.device=...");
+  command->add_flag("--recompute", options->recompute, "short for train.recompute=true");
   command->add_flag("--force", options->force, "replace a run that is in output.directory already");
   command->footer([] {
     return "Prints a line an epoch. Writes to output.directory: best.safetensors (weights of the "

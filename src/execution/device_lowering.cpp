@@ -7,9 +7,11 @@
 
 namespace turbolstm {
 
-LoweredGraph LowerForDevice(Graph graph, Precision precision, BoundaryType boundary) {
+LoweredGraph LowerForDevice(Graph graph, Precision precision, BoundaryType boundary,
+                            bool recompute) {
   LowerTransforms(&graph);
   RunPasses(&graph, StandardPasses());
+  if (recompute) RecomputeActivations(&graph);
   LoweredGraph lowered = Lower(graph, precision, Reuse::kNone, boundary);
   AddNarrowCopies(&lowered);
   return lowered;

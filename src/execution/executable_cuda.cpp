@@ -23,7 +23,7 @@ constexpr int64_t kStepsBucket = 8;
 // What compiles and allocates for a device does so for the current one.
 LoweredGraph LowerOn(Graph graph, const DeviceOptions& options) {
   UseDevice(options.index);
-  return LowerForDevice(std::move(graph), options.precision, options.boundary);
+  return LowerForDevice(std::move(graph), options.precision, options.boundary, options.recompute);
 }
 
 int64_t RoundedUp(int64_t value, int64_t multiple) {

@@ -14,6 +14,7 @@ struct DeviceOptions {
   Precision precision = Precision::kFloat32;
   SplitRule split = SplitRule::kWherePays;  // of products in bf16x6
   BoundaryType boundary = BoundaryType::kFloat32;
+  bool recompute = false;  // activations for the backward pass, see RecomputeActivations
 };
 
 // A graph on an NVIDIA GPU. Error: this build has no CUDA, or no such device answers.

@@ -130,6 +130,8 @@ struct Node {
   std::vector<Edge> inputs;
   Attributes attributes;
   std::string name;  // unique where not empty
+  // Does again what another node did, so that its value need not be kept: runs as late as it can.
+  bool recomputed = false;
 };
 
 // A network: operators on values of one time step, joined by edges that carry a delay.

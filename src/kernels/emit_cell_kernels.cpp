@@ -16,8 +16,8 @@ namespace {
 
 void CollectPrograms(const Cell& cell, std::set<std::string>* known,
                      std::vector<NamedPointwiseProgram>* programs) {
-  for (Graph& graph : CellGraphs(cell)) {
-    const Executable executable(std::move(graph), {.streams = 1});
+  const auto collect = [&](const Graph& graph, bool recompute) {
+    const Executable executable(graph, {.streams = 1, .recompute = recompute});
     for (const Group& group : executable.lowered().groups) {
       if (!group.is_loop()) continue;
       for (const Stage& stage : group.stages) {
@@ -26,6 +26,9 @@ void CollectPrograms(const Cell& cell, std::set<std::string>* known,
         programs->push_back({fmt::format("{}_{}", cell.name, programs->size()), stage.program});
       }
     }
+  };
+  for (const Graph& graph : CellGraphs(cell)) {
+    for (const bool recompute : {false, true}) collect(graph, recompute);
   }
 }
 

@@ -17,9 +17,10 @@ namespace {
 // Enough for the lengths that the batches of a training run have, little beside their memory.
 constexpr size_t kMostPlans = 256;
 
-Graph Prepared(Graph graph) {
+Graph Prepared(Graph graph, bool recompute) {
   LowerTransforms(&graph);
   RunPasses(&graph, StandardPasses());
+  if (recompute) RecomputeActivations(&graph);
   return graph;
 }
 
@@ -37,7 +38,7 @@ ExecutableOptions Resolved(ExecutableOptions options) {
 
 Executable::Executable(Graph graph, const ExecutableOptions& options,
                        std::shared_ptr<StreamPool> pool)
-    : lowered_(Lower(Prepared(std::move(graph)), options.precision)),
+    : lowered_(Lower(Prepared(std::move(graph), options.recompute), options.precision)),
       options_(Resolved(options)),
       pool_(pool ? std::move(pool) : std::make_shared<StreamPool>(options_.streams)),
       memory_(lowered_, options_.streams) {
@@ -64,7 +65,7 @@ void Executable::SetShape(int64_t steps, int64_t batch, std::span<const int32_t>
   }
   layout_ = std::move(layout);
   plan_ = &plan;
-  memory_.Resize(layout_, plan.partition.row_tile);
+  memory_.Resize(layout_, plan.partition);
   has_memory_ = true;
 }
 
@@ -85,8 +86,9 @@ const Plan& Executable::PlanFor(int64_t steps, int64_t batch) {
 // A pure function of the shape: lengths change how much there is to do, not who does it.
 std::unique_ptr<Plan> Executable::MakePlan(int64_t steps, int64_t batch) const {
   auto made = std::make_unique<Plan>();
-  made->partition = PartitionWork(lowered_, RowLayout(steps, batch),
-                                  {options_.streams, options_.time_block, options_.row_tile});
+  made->partition =
+      PartitionWork(lowered_, RowLayout(steps, batch),
+                    {options_.streams, options_.time_block, options_.row_tile, options_.recompute});
   const std::vector<Task>& tasks = made->partition.tasks;
   made->schedule = ListSchedule(tasks, DeriveDependencies(tasks), options_.streams);
   if (options_.verify) VerifySchedule(tasks, made->schedule);
@@ -183,6 +185,7 @@ void Executable::RunTask(int32_t index, int stream) {
     }
     return;
   }
+  runner.SetBlock(task.time_begin);
   RunGroup(lowered_.groups[static_cast<size_t>(work.group)], task, work, &runner);
 }
 

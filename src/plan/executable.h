@@ -33,6 +33,10 @@ struct ExecutableOptions {
   int64_t time_block = 0;  // see PartitionOptions
   int64_t row_tile = 0;
   bool verify = false;  // prove every new plan before it runs
+  // Saves memory for time: keeps only the states of loops for the backward pass, which computes
+  // everything else of the forward pass again (see RecomputeActivations), and of values that are
+  // used up block by block the last blocks (see BlockRings).
+  bool recompute = false;
 };
 
 // Runs a graph on the CPU: lowered once, planned once for each shape, with its memory. Bound memory

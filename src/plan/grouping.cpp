@@ -4,7 +4,10 @@
 #include <map>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <tuple>
+
+#include "plan/group_order.h"
 
 namespace turbolstm {
 namespace {
@@ -184,7 +187,8 @@ class Grouper {
     return role(reader) == Role::kPointwise && role(value) == Role::kPointwise && read.delay == 0 &&
            read.width == RowWidth(graph_.node(value)) &&
            ShapeClass(graph_.node(reader)) == ShapeClass(graph_.node(value)) &&
-           home_[at(reader)] == home_[at(value)];
+           home_[at(reader)] == home_[at(value)] &&
+           (InLoop(reader) || graph_.node(reader).recomputed == graph_.node(value).recomputed);
   }
 
   // Levels order the groups: a group stands behind everything it reads.
@@ -240,7 +244,48 @@ class Grouper {
     for (NodeId id = 0; id < graph_.size(); ++id) {
       if (IsComputed(id)) groups[{level_[at(id)], find(id)}].push_back(id);
     }
-    for (auto& [key, nodes] : groups) AddGroup(std::move(nodes));
+    std::vector<std::vector<NodeId>> ordered;
+    for (auto& [key, nodes] : groups) ordered.push_back(std::move(nodes));
+    for (const int32_t i : OrderOf(ordered)) AddGroup(std::move(ordered[static_cast<size_t>(i)]));
+  }
+
+  // Groups stand in the order of their levels; where values are recomputed, in one that keeps lives
+  // short.
+  std::vector<int32_t> OrderOf(const std::vector<std::vector<NodeId>>& groups) const {
+    const bool recomputes = std::any_of(graph_.nodes().begin(), graph_.nodes().end(),
+                                        [](const Node& node) { return node.recomputed; });
+    if (recomputes) return OrderWithShortLives(Needs(groups));
+    std::vector<int32_t> order(groups.size());
+    std::iota(order.begin(), order.end(), 0);
+    return order;
+  }
+
+  GroupNeeds Needs(const std::vector<std::vector<NodeId>>& groups) const {
+    std::vector<int32_t> group_of(at(graph_.size()), -1);
+    for (size_t g = 0; g < groups.size(); ++g) {
+      for (const NodeId id : groups[g]) group_of[at(id)] = static_cast<int32_t>(g);
+    }
+    GroupNeeds result;
+    for (const std::vector<NodeId>& nodes : groups) {
+      std::set<int32_t> needs;
+      for (const NodeId id : nodes) {
+        ForEachRead(id, [&](NodeId value, const ResolvedEdge&) {
+          if (group_of[at(value)] != group_of[at(id)]) needs.insert(group_of[at(value)]);
+        });
+      }
+      const Node& first = graph_.node(nodes.front());
+      const bool sum = first.op == Op::kOuter || first.op == Op::kSumRows;
+      result.needs.emplace_back(needs.begin(), needs.end());
+      result.kinds.push_back(InLoop(nodes.front()) ? GroupNeeds::Kind::kLoop
+                             : first.recomputed    ? GroupNeeds::Kind::kRecomputed
+                             : sum                 ? GroupNeeds::Kind::kSum
+                                                   : GroupNeeds::Kind::kOther);
+    }
+    for (const auto& [name, id] : graph_.outputs()) {
+      const int32_t group = group_of[at(uses_.Base(id))];
+      if (group >= 0) result.outputs.push_back(group);
+    }
+    return result;
   }
 
   void AddGroup(std::vector<NodeId> nodes) {

@@ -30,16 +30,27 @@ Memory::Memory(const LoweredGraph& graph, int streams)
       slots_(graph.buffers.size()),
       owned_(graph.buffers.size()) {}
 
-void Memory::Resize(const RowLayout& layout, int64_t tile_rows) {
+void Memory::Resize(const RowLayout& layout, const Partition& partition) {
+  rings_ = &partition.rings;
+  // Sequences only end as time goes on: no block has more rows than the first.
+  block_rows_ = layout.offset(std::min(rings_->steps, layout.steps()));
   for (size_t i = 0; i < slots_.size(); ++i) {
     const Buffer& buffer = graph_.buffers[i];
-    const int64_t size = RowsOf(buffer, layout, tile_rows) * buffer.width *
-                         static_cast<int64_t>(SizeOf(buffer.dtype));
+    const int64_t rows = rings_->Has(static_cast<int32_t>(i))
+                             ? rings_->count * block_rows_
+                             : RowsOf(buffer, layout, partition.row_tile);
+    const int64_t size = rows * buffer.width * static_cast<int64_t>(SizeOf(buffer.dtype));
     slots_[i].local = buffer.local;
     slots_[i].bytes = (size + kLine - 1) / kLine * kLine;
     // Inputs and parameters mostly lie in the caller's memory: room is made when it is wanted.
     if (buffer.source == BufferSource::kComputed) Own(static_cast<int32_t>(i));
   }
+}
+
+int64_t Memory::BlockShift(const RowLayout& layout, int64_t time) const {
+  if (rings_ == nullptr || rings_->count == 0) return 0;
+  const int64_t begin = time / rings_->steps * rings_->steps;
+  return rings_->PlaceOf(time) * block_rows_ - layout.offset(begin);
 }
 
 void Memory::Bind(int32_t buffer, std::byte* base) {

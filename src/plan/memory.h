@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "plan/lowered.h"
+#include "plan/partition.h"
 #include "plan/row_layout.h"
 #include "runtime/aligned_buffer.h"
 
@@ -15,14 +16,19 @@ class Memory {
  public:
   Memory(const LoweredGraph& graph, int streams);
 
-  // Makes room; contents are undefined afterwards. tile_rows: most rows of a loop's task.
-  void Resize(const RowLayout& layout, int64_t tile_rows);
+  // Makes room; contents are undefined afterwards. The partition must stay valid until the next.
+  void Resize(const RowLayout& layout, const Partition& partition);
 
   // Where a buffer begins; a local one has one place a stream.
   std::byte* base(int32_t buffer, int stream) const {
     const Slot& slot = slots_[static_cast<size_t>(buffer)];
     return slot.base + (slot.local ? stream * slot.bytes : 0);
   }
+  // How far rows of the block that holds a step lie from where they would if all were kept.
+  int64_t RowShift(int32_t buffer, int64_t block_shift) const {
+    return rings_ != nullptr && rings_->Has(buffer) ? block_shift : 0;
+  }
+  int64_t BlockShift(const RowLayout& layout, int64_t time) const;
   // Puts a buffer into memory that the caller keeps: an input bound without a copy.
   void Bind(int32_t buffer, std::byte* base);
   // Back to memory of our own.
@@ -44,6 +50,8 @@ class Memory {
 
   const LoweredGraph& graph_;
   int streams_;
+  const BlockRings* rings_ = nullptr;
+  int64_t block_rows_ = 0;  // most of a block
   std::vector<Slot> slots_;
   std::vector<AlignedBuffer> owned_;
 };

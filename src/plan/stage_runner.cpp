@@ -35,7 +35,9 @@ StageRunner::StageRunner(const RunState* state, int stream)
 
 std::byte* StageRunner::Address(const View& view, int64_t row) const {
   return state_.memory->base(view.buffer, stream_) +
-         (row * buffer(view.buffer).width + view.column) * ElementSize(view);
+         ((row + state_.memory->RowShift(view.buffer, block_shift_)) * buffer(view.buffer).width +
+          view.column) *
+             ElementSize(view);
 }
 
 std::byte* StageRunner::OutputRow(const View& view, const StepRows& rows, int64_t row) const {
@@ -203,10 +205,7 @@ void StageRunner::RunNodeRows(const Stage& stage, const StepRows& rows) {
 bool StageRunner::IsFlat(const Stage& stage) const {
   return std::all_of(stage.inputs.begin(), stage.inputs.end(), [&](const Operand& operand) {
     const Buffer& source = buffer(operand.view.buffer);
-    // A program takes a Static operand as the same row again and again, a product does not.
-    const bool even = source.domain == Domain::kStep ||
-                      (source.domain == Domain::kStatic && stage.kind == Stage::Kind::kPointwise);
-    return operand.delay == 0 && even && !source.local;
+    return operand.delay == 0 && source.domain != Domain::kBatch && !source.local;
   });
 }
 
@@ -215,21 +214,21 @@ void StageRunner::RunSteps(const Stage& stage, int64_t time_begin, int64_t time_
   const int64_t row_begin = layout.offset(time_begin);
   const int64_t row_end = layout.offset(time_end);
   if (row_begin >= row_end) return;
-  if (stage.kind == Stage::Kind::kMatMul && IsFlat(stage)) {
-    return RunMatMulFlat(stage, row_begin, row_end);
-  }
+  if (stage.kind == Stage::Kind::kMatMul) return RunMatMulOnSteps(stage, time_begin, time_end);
   if (stage.kind == Stage::Kind::kPointwise && IsFlat(stage)) {
     return RunPointwiseFlat(stage, row_begin, row_end);
   }
   for (int64_t t = time_begin; t < time_end; ++t) RunRows(stage, {t, 0, layout.count(t)});
 }
 
-void StageRunner::RunMatMulFlat(const Stage& stage, int64_t row_begin, int64_t row_end) const {
-  const View& x = stage.inputs[0].view;
+// One product for all rows: what is delayed, or the same for several rows, is read by pointers.
+void StageRunner::RunMatMulOnSteps(const Stage& stage, int64_t time_begin, int64_t time_end) {
+  const int64_t begin = state_.layout->offset(time_begin);
+  const int64_t end = state_.layout->offset(time_end);
   const View& y = stage.outputs[0];
-  MatMul({Address(x, row_begin), buffer(x.buffer).width, buffer(x.buffer).dtype},
-         row_end - row_begin, WeightOf(stage), BiasOf(stage), stage.accumulate,
-         {Address(y, row_begin), buffer(y.buffer).width, buffer(y.buffer).dtype});
+  MatMul(GatherRows(stage.inputs[0], time_begin, time_end, &pointers_), end - begin,
+         WeightOf(stage), BiasOf(stage), stage.accumulate,
+         {Address(y, begin), buffer(y.buffer).width, buffer(y.buffer).dtype});
 }
 
 void StageRunner::RunPointwiseFlat(const Stage& stage, int64_t row_begin, int64_t row_end) {

@@ -49,6 +49,10 @@ class StageRunner {
 
   // Local buffers begin at this row.
   void SetTile(int64_t row_begin) { tile_begin_ = row_begin; }
+  // The steps to come lie in the block of this one (see BlockRings).
+  void SetBlock(int64_t time_begin) {
+    block_shift_ = state_.memory->BlockShift(*state_.layout, time_begin);
+  }
 
   // A stage on the rows of one step (Step), or on rows of the batch (Batch; time is ignored).
   void RunRows(const Stage& stage, const StepRows& rows);
@@ -101,7 +105,7 @@ class StageRunner {
   void RunPointwise(const Stage& stage, const StepRows& rows);
   // Runs of rows of several steps, where those lie evenly.
   bool IsFlat(const Stage& stage) const;
-  void RunMatMulFlat(const Stage& stage, int64_t row_begin, int64_t row_end) const;
+  void RunMatMulOnSteps(const Stage& stage, int64_t time_begin, int64_t time_end);
   void RunPointwiseFlat(const Stage& stage, int64_t row_begin, int64_t row_end);
   void MultiplyStatic(const Stage& stage) const;
   // What products multiply; they add up in fp32.
@@ -140,6 +144,7 @@ class StageRunner {
   const RunState& state_;
   int stream_;
   int64_t tile_begin_ = 0;
+  int64_t block_shift_ = 0;
   std::vector<std::byte> zeros_;  // a row as wide as any that a delayed operand reads
   std::vector<PointwiseSlot> inputs_;
   std::vector<PointwiseSlot> outputs_;

@@ -49,6 +49,7 @@ struct TrainConfig {
   int64_t seed = 1;
   int64_t threads = 0;
   std::string device = "auto";
+  bool recompute = false;
 
   bool operator==(const TrainConfig&) const = default;
 };

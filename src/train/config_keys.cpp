@@ -76,6 +76,8 @@ std::vector<ConfigKey> MakeTable() {
        "worker threads of the CPU; 0: one a core"},
       {"train", "device", TL_FIELD(train.device), TextRange{},
        "auto, cpu, cuda or cuda:<number>; auto takes the first GPU that answers, else the CPU"},
+      {"train", "recompute", TL_FIELD(train.recompute), FlagRange{},
+       "less memory for more time: gates are not kept for the backward pass but computed again"},
 
       {"output", "directory", TL_FIELD(output.directory), TextRange{},
        "folder for the checkpoint, vocabulary, resolved config and log"},

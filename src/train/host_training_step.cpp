@@ -14,10 +14,11 @@ HostTrainingStep::HostTrainingStep(const Model& model, Parameters* parameters, c
       config_(config.train),
       pool_(std::move(pool)),
       parallel_for_(ParallelOver(pool_.get())),
-      executable_(
-          WithLossGradients(model),
-          {.precision = PrecisionNamed(config.model.precision), .streams = pool_->streams()},
-          pool_) {
+      executable_(WithLossGradients(model),
+                  {.precision = PrecisionNamed(config.model.precision),
+                   .streams = pool_->streams(),
+                   .recompute = config.train.recompute},
+                  pool_) {
   parameters_->BindTo(&executable_);
   std::vector<OptimizedParameter> optimized;
   for (size_t i = 0; i < parameters_->specs().size(); ++i) {

@@ -31,7 +31,9 @@ CudaTrainingStep::CudaTrainingStep(const Model& model, Parameters* parameters, c
       seed_(static_cast<uint64_t>(config.train.seed)),
       learning_rate_(config.train.learning_rate),
       executable_(WithLossGradients(model, scaled_ ? LossScaling::kScaled : LossScaling::kNone),
-                  {.index = device, .precision = PrecisionNamed(config.model.precision)}) {
+                  {.index = device,
+                   .precision = PrecisionNamed(config.model.precision),
+                   .recompute = config.train.recompute}) {
   parameters_->BindTo(&executable_);
   if (scaled_) executable_.Bind(kLossScale, std::span(&kFirstLossScale, 1));
   for (const ParameterSpec& spec : parameters_->specs()) {

@@ -23,6 +23,15 @@ void HoistInvariantSums(Graph* graph);
 // Products of one loop with the same operand become one product with stacked weights.
 void PackProducts(Graph* graph);
 
+// Activations that only the backward pass reads are computed once more for it, from values that are
+// kept anyway: states of loops (what is read with a delay), results that the forward pass reads
+// outside their loop, inputs and parameters. With all steps of the states there, products by them
+// are no recurrence any more: the copies run for all steps at once. They have the same operands in
+// the same order, random masks the same site: they are equal to what they stand for. To be run
+// behind the standard passes, on a graph with its gradients; without a loop that goes back over one
+// of its own it changes nothing.
+void RecomputeActivations(Graph* graph);
+
 // The passes that make a graph ready for planning, in order.
 const std::vector<Pass>& StandardPasses();
 

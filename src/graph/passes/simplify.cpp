@@ -53,7 +53,7 @@ bool ForwardCopies(Graph* graph) {
 
 using EdgeKey = std::tuple<NodeId, int32_t, NodeId, bool, float, float>;
 using NodeKey = std::tuple<Op, Domain, Direction, std::vector<int64_t>, std::vector<EdgeKey>,
-                           double, double, double, int64_t, int64_t, int32_t, Domain>;
+                           double, double, double, int64_t, int64_t, int32_t, Domain, bool>;
 
 NodeKey KeyOf(const Node& node) {
   std::vector<EdgeKey> edges;
@@ -63,7 +63,8 @@ NodeKey KeyOf(const Node& node) {
   const Attributes& a = node.attributes;
   const Direction direction = node.inputs.empty() ? Direction::kForward : node.direction;
   return {node.op, node.domain, direction, node.features, std::move(edges), a.number,
-          a.scale, a.mean,      a.begin,   a.size,        a.site,           a.domain};
+          a.scale, a.mean,      a.begin,   a.size,        a.site,           a.domain,
+          node.recomputed};
 }
 
 bool IsNamedSource(const Node& node) {
