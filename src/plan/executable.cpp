@@ -38,7 +38,8 @@ ExecutableOptions Resolved(ExecutableOptions options) {
 
 Executable::Executable(Graph graph, const ExecutableOptions& options,
                        std::shared_ptr<StreamPool> pool)
-    : lowered_(Lower(Prepared(std::move(graph), options.recompute), options.precision)),
+    : lowered_(Lower(Prepared(std::move(graph), options.recompute), options.precision,
+                     options.recompute ? Reuse::kNone : Reuse::kDeadBuffers)),
       options_(Resolved(options)),
       pool_(pool ? std::move(pool) : std::make_shared<StreamPool>(options_.streams)),
       memory_(lowered_, options_.streams) {

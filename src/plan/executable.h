@@ -34,8 +34,8 @@ struct ExecutableOptions {
   int64_t row_tile = 0;
   bool verify = false;  // prove every new plan before it runs
   // Saves memory for time: keeps only the states of loops for the backward pass, which computes
-  // everything else of the forward pass again (see RecomputeActivations), and of values that are
-  // used up block by block the last blocks (see BlockRings).
+  // everything else of the forward pass again (see RecomputeActivations), and lets values share
+  // memory where some wait for that (see BufferPlaces).
   bool recompute = false;
 };
 

@@ -111,6 +111,7 @@ struct Group {
   Domain domain = Domain::kStep;
   Direction direction = Direction::kForward;
   int levels = 0;
+  bool recomputed = false;  // for the loop that comes next, see Node
   std::vector<Stage> stages;
 
   bool is_loop() const { return kind >= RegionKind::kScan; }

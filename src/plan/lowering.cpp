@@ -78,6 +78,7 @@ class Lowering {
     group.kind = nodes.kind;
     group.direction = nodes.direction;
     group.levels = nodes.levels;
+    group.recomputed = !group.is_loop() && graph_.node(nodes.stages[0].nodes[0]).recomputed;
     for (const StageNodes& stage : nodes.stages) {
       if (stage.pointwise) {
         group.stages.push_back(FusePointwise(graph_, uses_, storage_, stage.nodes));

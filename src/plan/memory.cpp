@@ -31,26 +31,30 @@ Memory::Memory(const LoweredGraph& graph, int streams)
       owned_(graph.buffers.size()) {}
 
 void Memory::Resize(const RowLayout& layout, const Partition& partition) {
-  rings_ = &partition.rings;
+  places_ = &partition.places;
   // Sequences only end as time goes on: no block has more rows than the first.
-  block_rows_ = layout.offset(std::min(rings_->steps, layout.steps()));
+  block_rows_ = layout.offset(std::min(places_->time_block(), layout.steps()));
   for (size_t i = 0; i < slots_.size(); ++i) {
     const Buffer& buffer = graph_.buffers[i];
-    const int64_t rows = rings_->Has(static_cast<int32_t>(i))
-                             ? rings_->count * block_rows_
-                             : RowsOf(buffer, layout, partition.row_tile);
+    const auto id = static_cast<int32_t>(i);
+    const int64_t rows = places_->IsRing(id) ? BufferPlaces::kBlocks * block_rows_
+                                             : RowsOf(buffer, layout, partition.row_tile);
     const int64_t size = rows * buffer.width * static_cast<int64_t>(SizeOf(buffer.dtype));
     slots_[i].local = buffer.local;
-    slots_[i].bytes = (size + kLine - 1) / kLine * kLine;
+    slots_[i].bytes = places_->place_of(id) == id ? (size + kLine - 1) / kLine * kLine : 0;
     // Inputs and parameters mostly lie in the caller's memory: room is made when it is wanted.
-    if (buffer.source == BufferSource::kComputed) Own(static_cast<int32_t>(i));
+    if (buffer.source == BufferSource::kComputed) Own(id);
+  }
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    const auto place = static_cast<size_t>(places_->place_of(static_cast<int32_t>(i)));
+    if (place != i) slots_[i].base = slots_[place].base;
   }
 }
 
 int64_t Memory::BlockShift(const RowLayout& layout, int64_t time) const {
-  if (rings_ == nullptr || rings_->count == 0) return 0;
-  const int64_t begin = time / rings_->steps * rings_->steps;
-  return rings_->PlaceOf(time) * block_rows_ - layout.offset(begin);
+  if (places_ == nullptr) return 0;
+  const int64_t begin = time / places_->time_block() * places_->time_block();
+  return places_->BlockOf(time) * block_rows_ - layout.offset(begin);
 }
 
 void Memory::Bind(int32_t buffer, std::byte* base) {

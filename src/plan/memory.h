@@ -26,7 +26,7 @@ class Memory {
   }
   // How far rows of the block that holds a step lie from where they would if all were kept.
   int64_t RowShift(int32_t buffer, int64_t block_shift) const {
-    return rings_ != nullptr && rings_->Has(buffer) ? block_shift : 0;
+    return places_ != nullptr && places_->IsRing(buffer) ? block_shift : 0;
   }
   int64_t BlockShift(const RowLayout& layout, int64_t time) const;
   // Puts a buffer into memory that the caller keeps: an input bound without a copy.
@@ -36,6 +36,7 @@ class Memory {
 
   int64_t bytes() const;
   // Of one buffer at this shape, for all streams; also of inputs that lie in the caller's memory.
+  // 0: it lies in the place of another.
   int64_t BytesOf(int32_t buffer) const {
     const Slot& slot = slots_[static_cast<size_t>(buffer)];
     return slot.bytes * (slot.local ? streams_ : 1);
@@ -50,7 +51,7 @@ class Memory {
 
   const LoweredGraph& graph_;
   int streams_;
-  const BlockRings* rings_ = nullptr;
+  const BufferPlaces* places_ = nullptr;
   int64_t block_rows_ = 0;  // most of a block
   std::vector<Slot> slots_;
   std::vector<AlignedBuffer> owned_;

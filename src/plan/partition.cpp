@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <optional>
 #include <set>
-#include <utility>
 
 #include "base/error.h"
 #include "plan/cost.h"
@@ -71,13 +70,16 @@ class Partitioner {
         } else {
           PackWeights(id);
           AddWholeTask(id);
-          wave_of_.emplace_back(id, kNoWave);
+          turns_.push_back({id, turn_++, false});
           ReleaseWeights(id);
         }
       }
     }
     FlushWave();
-    if (options_.block_rings) PutIntoRings();
+    if (options_.save_memory) {
+      result_.places = BufferPlaces(graph_, turns_, layout_.steps(), result_.time_block);
+      result_.places.Apply(result_.tasks);
+    }
     return std::move(result_);
   }
 
@@ -127,11 +129,49 @@ class Partitioner {
   // is done with before the next group's are packed.
   bool IsOneBlock() const { return layout_.steps() <= result_.time_block; }
 
+  // To save memory, what a loop uses up takes turns with that loop: not with a wave before it that
+  // the loop cannot join.
+  bool WaitsForOtherWave(const Group& g, int32_t id) const {
+    if (!options_.save_memory || g.is_loop() || !direction_ || KindOfWork(g) != WorkKind::kSteps ||
+        (!g.recomputed && ReadsFromWave(g))) {
+      return false;
+    }
+    for (size_t next = static_cast<size_t>(id) + 1; next < graph_.groups.size(); ++next) {
+      const Group& loop = graph_.groups[next];
+      if (loop.is_loop() && (g.recomputed || ReadsResultOf(loop, g))) {
+        return loop.direction != *direction_;
+      }
+    }
+    return false;
+  }
+
+  bool ReadsFromWave(const Group& g) const {
+    bool reads = false;
+    ForEachRead(
+        g, [&](const Operand& operand) { reads |= written_.contains(operand.view.buffer); },
+        [&](const View& view) { reads |= written_.contains(view.buffer); });
+    return reads;
+  }
+
+  bool ReadsResultOf(const Group& reader, const Group& g) const {
+    bool reads = false;
+    ForEachRead(
+        reader,
+        [&](const Operand& operand) {
+          for (const Stage& stage : g.stages) {
+            reads |= stage.outputs[0].buffer == operand.view.buffer;
+          }
+        },
+        [](const View&) {});
+    return reads;
+  }
+
   // A group may take its turn within the wave if every block of it needs only blocks that the wave
   // has been through by then, and overwrites none that the wave still looks at in a later turn.
   bool JoinsWave(int32_t id) const {
     const Group& g = group(id);
     if (!IsBlockwise(g) || wave_.empty() || IsOneBlock()) return false;
+    if (WaitsForOtherWave(g, id)) return false;
     if (WritesAny(g, read_across_blocks_)) return false;
     std::optional<Direction> direction = direction_;
     bool joins = true;
@@ -184,63 +224,14 @@ class Partitioner {
     }
     for (const int32_t id : wave_) {
       ReleaseWeights(id);
-      wave_of_.emplace_back(id, waves_);
+      turns_.push_back({id, turn_, true});
     }
-    ++waves_;
+    ++turn_;
     wave_.clear();
     written_.clear();
     read_.clear();
     read_across_blocks_.clear();
     direction_.reset();
-  }
-
-  // One block that is read, one that is written, and one so that neither waits for the other.
-  static constexpr int64_t kBlocksInRing = 3;
-  static constexpr int32_t kNoWave = -1;
-
-  void PutIntoRings() {
-    if (layout_.steps() <= kBlocksInRing * result_.time_block) return;
-    result_.rings = {RingBuffers(), kBlocksInRing, result_.time_block};
-    const auto move = [&](Access* access) {
-      const auto buffer = static_cast<size_t>(access->buffer);
-      const bool place = buffer >= graph_.buffers.size();  // of packed weights
-      if (place || !result_.rings.Has(access->buffer) || access->Empty()) return;
-      access->time_begin = result_.rings.PlaceOf(access->time_begin);
-      access->time_end = access->time_begin + 1;
-    };
-    for (Task& task : result_.tasks) {
-      for (Access& access : task.reads) move(&access);
-      for (Access& access : task.writes) move(&access);
-    }
-  }
-
-  // Those that groups of one wave touch only, at their own steps.
-  std::vector<bool> RingBuffers() const {
-    constexpr int32_t kUntouched = -2;
-    std::vector<int32_t> wave_of_buffer(graph_.buffers.size(), kUntouched);
-    const auto touch = [&](const View& view, int32_t wave) {
-      if (view.buffer < 0) return;
-      int32_t& of = wave_of_buffer[static_cast<size_t>(view.buffer)];
-      of = of == kUntouched || of == wave ? wave : kNoWave;
-    };
-    for (const auto& [id, wave] : wave_of_) {
-      for (const Stage& stage : group(id).stages) {
-        for (const Operand& operand : stage.inputs) {
-          touch(operand.view, operand.delay > 0 ? kNoWave : wave);
-          touch(operand.init, kNoWave);
-        }
-        for (const View& view : stage.outputs) touch(view, wave);
-      }
-    }
-    for (const NamedView& output : graph_.outputs) touch(output.view, kNoWave);
-    std::vector<bool> result;
-    for (size_t i = 0; i < graph_.buffers.size(); ++i) {
-      const Buffer& buffer = graph_.buffers[i];
-      result.push_back(wave_of_buffer[i] >= 0 && buffer.domain == Domain::kStep &&
-                       buffer.source == BufferSource::kComputed && !buffer.local &&
-                       buffer.ring == 0);
-    }
-    return result;
   }
 
   template <typename Visit>
@@ -442,8 +433,8 @@ class Partitioner {
   Partition result_;
   std::vector<int32_t> users_;  // stages to come that multiply by each weight
   std::vector<int32_t> wave_;
-  std::vector<std::pair<int32_t, int32_t>> wave_of_;  // groups and theirs
-  int32_t waves_ = 0;
+  std::vector<GroupTurn> turns_;  // by waves, and by what stands between them
+  int32_t turn_ = 0;
   // Buffers that the wave writes, that it reads, and of those the ones that a block reads outside
   // its own steps.
   std::set<int32_t> written_, read_, read_across_blocks_;

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "ops/matmul/matmul.h"
+#include "plan/buffer_places.h"
 #include "plan/lowered.h"
 #include "plan/row_layout.h"
 #include "plan/task.h"
@@ -15,21 +16,7 @@ struct PartitionOptions {
   int streams = 1;
   int64_t time_block = 0;    // steps a task covers; 0: as many as fit the cache
   int64_t row_tile = 0;      // sequences a loop's task covers; 0: an equal share for each stream
-  bool block_rings = false;  // see BlockRings
-};
-
-// Step buffers that only groups of one wave touch, each block before the next: of these the last
-// few blocks are kept only. Block i lies where block i - count lay.
-struct BlockRings {
-  std::vector<bool> in_ring;  // by buffer; empty: none
-  int64_t count = 0;          // blocks that are kept
-  int64_t steps = 0;          // of a block
-
-  bool Has(int32_t buffer) const {
-    return !in_ring.empty() && in_ring[static_cast<size_t>(buffer)];
-  }
-  // Which of the kept blocks a step lies in.
-  int64_t PlaceOf(int64_t time) const { return time / steps % count; }
+  bool save_memory = false;  // see BufferPlaces
 };
 
 // How the work of a group may be cut.
@@ -55,7 +42,7 @@ struct Partition {
   std::vector<Task> tasks;  // in an order that is one correct way to run them
   std::vector<Work> work;
   WeightSlots weights;
-  BlockRings rings;
+  BufferPlaces places;
   int64_t time_block = 0;
   int64_t row_tile = 0;
 };

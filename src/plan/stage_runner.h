@@ -49,7 +49,7 @@ class StageRunner {
 
   // Local buffers begin at this row.
   void SetTile(int64_t row_begin) { tile_begin_ = row_begin; }
-  // The steps to come lie in the block of this one (see BlockRings).
+  // The steps to come lie in the block of this one (see BufferPlaces).
   void SetBlock(int64_t time_begin) {
     block_shift_ = state_.memory->BlockShift(*state_.layout, time_begin);
   }

@@ -221,6 +221,10 @@ TEST_F(Cli, PlanPrintsChecksAndTraces) {
     EXPECT_NE(summary.out.find(part), std::string::npos) << summary.out;
   }
   EXPECT_NE(with({"--memory"}).out.find("packed weights  "), std::string::npos);
+  const Outcome recomputing = with({"--recompute", "--run"});
+  EXPECT_EQ(recomputing.code, 0) << recomputing.err;
+  EXPECT_NE(recomputing.out.find("with --recompute  "), std::string::npos) << recomputing.out;
+  EXPECT_EQ(with({"--inference"}).out.find("--recompute"), std::string::npos);
   EXPECT_TRUE(with({"--dot"}).out.starts_with("digraph"));
   EXPECT_TRUE(with({"--network"}).out.starts_with("digraph"));
   EXPECT_EQ(with({"--run", "--trace", "trace.json"}).code, 0);

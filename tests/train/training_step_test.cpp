@@ -75,6 +75,14 @@ TEST(TrainingStep, GradientsAreTheInterpreters) {
   ExpectGradientsOfTheInterpreter(ToyConfig());
 }
 
+TEST(TrainingStep, GradientsAreTheInterpretersWhereActivationsAreRecomputed) {
+  Config config = ToyConfig();
+  config.model.layers = 2;
+  config.model.dropout = 0.4;
+  config.train.recompute = true;
+  ExpectGradientsOfTheInterpreter(config);
+}
+
 TEST(TrainingStep, GradientsAreTheInterpretersWithDropoutLayersAndDirections) {
   Config config = ToyConfig();
   config.model.dropout = 0.4;

@@ -71,6 +71,14 @@ TEST(Passes, KeepTheMeaningOfRandomGraphs) {
   }
 }
 
+TEST(Passes, KeepItWhereActivationsAreRecomputed) {
+  std::vector<Pass> passes = StandardPasses();
+  passes.push_back({"recompute_activations", RecomputeActivations});
+  for (uint64_t seed = 0; seed < 500; ++seed) {
+    ASSERT_EQ(RunPassesOn(seed, passes), "") << "seed " << seed;
+  }
+}
+
 TEST(Passes, KeepItEachAlone) {
   for (const Pass& pass : StandardPasses()) {
     SCOPED_TRACE(pass.name);
