@@ -342,12 +342,28 @@ class Assigner {
         return;
       }
     }
+    std::vector<int32_t> places;
     for (size_t buffer = 0; buffer < storage_.buffers.size(); ++buffer) {
       const auto id = static_cast<int32_t>(buffer);
-      if (id == own || !IsSameKind(id, own) || !DiesWholeIn(id, first, width)) continue;
-      MoveBuffer(own, id);
-      return;
+      if (id != own && IsSameKind(id, own) && DiesWholeIn(id, first, width)) places.push_back(id);
     }
+    if (places.empty()) return;
+    const auto read =
+        std::find_if(places.begin(), places.end(), [&](int32_t id) { return IsReadIn(id, first); });
+    MoveBuffer(own, read == places.end() ? places.front() : *read);
+  }
+
+  // Whether the program of `stage` reads it: the shorter life, beside what has been dead for long.
+  bool IsReadIn(int32_t buffer, NodeId stage) const {
+    for (NodeId id = 0; id < graph_.size(); ++id) {
+      if (storage_.view_of[at(id)].buffer != buffer) continue;
+      const std::vector<Use>& uses = uses_.of(id);
+      if (std::any_of(uses.begin(), uses.end(),
+                      [&](const Use& use) { return SameStage(ReaderStage(use.reader), stage); })) {
+        return true;
+      }
+    }
+    return false;
   }
 
   // Whether whoever computes the value writes it into the buffer.
