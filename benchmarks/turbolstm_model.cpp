@@ -7,7 +7,7 @@
 namespace turbolstm::bench {
 namespace {
 
-Config ConfigOf(const Run& run, const Options& options) {
+Config ConfigOf(const Run& run, bool recompute) {
   const Case& c = *run.what;
   TL_CHECK(c.model == "imdb", "[bench] there is no model '{}'", c.model);
   Config config;
@@ -17,7 +17,7 @@ Config ConfigOf(const Run& run, const Options& options) {
   config.model.pooling = "mean";
   config.model.precision = run.precision;
   config.train.clip_norm = 0;
-  config.train.recompute = options.recompute;
+  config.train.recompute = recompute;
   return config;
 }
 
@@ -41,14 +41,14 @@ Batch RandomBatch(const Case& c) {
 
 }  // namespace
 
-BenchedModel::BenchedModel(const Run& run, const Options& options)
-    : config_(ConfigOf(run, options)),
+BenchedModel::BenchedModel(const Run& run, bool recompute)
+    : config_(ConfigOf(run, recompute)),
       model_(MakeClassifier(config_.model, run.what->vocabulary, run.what->classes)),
       parameters_(model_->parameters(), 1),
       batch_(RandomBatch(*run.what)) {}
 
 void MeasureModelOnCpu(const Run& run, const Options& options, Report* report) {
-  BenchedModel benched(run, options);
+  BenchedModel benched(run, options.recompute);
   const auto step = MakeTrainingStep(benched.model(), benched.parameters(), benched.config(), {},
                                      std::make_shared<StreamPool>(options.threads));
   report->Add(run, Measure([&] { step->Train(benched.batch(), 0); }, options.min_seconds));

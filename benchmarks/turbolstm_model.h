@@ -11,7 +11,7 @@ namespace turbolstm::bench {
 // A classifier of texts that trains on one batch of random words again and again.
 class BenchedModel {
  public:
-  BenchedModel(const Run& run, const Options& options);
+  explicit BenchedModel(const Run& run, bool recompute = false);
 
   const Model& model() const { return *model_; }
   Parameters* parameters() { return &parameters_; }

@@ -12,6 +12,7 @@
 #include "cli/planned_network.h"
 #include "cli/table.h"
 #include "execution/device_lowering.h"
+#include "execution/memory_plan.h"
 #include "graph/dot.h"
 #include "io/atomic_file.h"
 #include "plan/dependencies.h"
@@ -146,15 +147,16 @@ std::string RecomputeTable(const PlanOptions& options, const PlannedNetwork& net
   other.SetShape(options.steps, options.batch);
   using Align = Table::Align;
   Table table({Align::kLeft, Align::kRight, Align::kRight, Align::kRight});
-  table.Add({"MiB", "saved for the backward pass", "in all, CPU", "at once, GPU"});
+  table.Add({"MiB", "saved for the backward pass", "in all, CPU", "GPU"});
   for (const bool recompute : {false, true}) {
     const Executable& planned = recompute == options.executable.recompute ? executable : other;
-    const LoweredGraph on_device =
-        LowerForDevice(network.graph, options.executable.precision, recompute);
+    const LoweredGraph on_device = LowerForDevice(network.graph, options.executable.precision,
+                                                  BoundaryType::kFloat32, recompute);
+    MemoryPlan device_plan(on_device);
+    device_plan.SetShape(options.steps, options.batch);
     table.Add({recompute ? "with --recompute" : "without",
                Mebibytes(SavedBytes(planned.lowered(), options.steps, options.batch)),
-               Mebibytes(planned.memory_bytes()),
-               Mebibytes(BytesAtOnce(on_device, options.steps, options.batch))});
+               Mebibytes(planned.memory_bytes()), Mebibytes(device_plan.shared_bytes())});
   }
   return table.Text();
 }

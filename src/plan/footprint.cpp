@@ -7,20 +7,6 @@
 namespace turbolstm {
 namespace {
 
-int64_t RowsOf(const Buffer& buffer, int64_t steps, int64_t batch) {
-  if (buffer.local) return batch;
-  if (buffer.ring > 0) return std::min<int64_t>(buffer.ring, steps) * batch;
-  switch (buffer.domain) {
-    case Domain::kStep:
-      return steps * batch;
-    case Domain::kBatch:
-      return batch;
-    case Domain::kStatic:
-      break;
-  }
-  return 1;
-}
-
 int64_t ElementBytes(const Buffer& buffer) {
   return static_cast<int64_t>(SizeOf(buffer.dtype));
 }
@@ -113,37 +99,6 @@ int64_t SavedBytes(const LoweredGraph& graph, int64_t steps, int64_t batch) {
     least = least < 0 ? bytes : std::min(least, bytes);
     if (group == graph.groups.begin() || std::prev(group)->is_loop()) return least;
   }
-}
-
-int64_t BytesAtOnce(const LoweredGraph& graph, int64_t steps, int64_t batch) {
-  const auto groups = static_cast<int64_t>(graph.groups.size());
-  std::vector<std::pair<int64_t, int64_t>> lives(graph.buffers.size(), {groups, -1});
-  const auto touch = [&](const View& view, int64_t group) {
-    if (view.buffer < 0) return;
-    auto& [first, last] = lives[static_cast<size_t>(view.buffer)];
-    first = std::min(first, group);
-    last = std::max(last, group);
-  };
-  for (int64_t g = 0; g < groups; ++g) {
-    for (const Stage& stage : graph.groups[static_cast<size_t>(g)].stages) {
-      ForEachRead(stage, [&](const View& view) { touch(view, g); });
-      for (const View& view : stage.outputs) touch(view, g);
-    }
-  }
-  for (const NamedView& output : graph.outputs) {
-    touch(output.view, 0);
-    touch(output.view, groups - 1);
-  }
-  std::vector<int64_t> at_group(static_cast<size_t>(groups), 0);
-  for (size_t i = 0; i < lives.size(); ++i) {
-    const Buffer& buffer = graph.buffers[i];
-    if (buffer.source != BufferSource::kComputed) continue;
-    const int64_t bytes = RowsOf(buffer, steps, batch) * buffer.width * ElementBytes(buffer);
-    for (int64_t g = lives[i].first; g <= lives[i].second; ++g) {
-      at_group[static_cast<size_t>(g)] += bytes;
-    }
-  }
-  return groups == 0 ? 0 : *std::max_element(at_group.begin(), at_group.end());
 }
 
 }  // namespace turbolstm

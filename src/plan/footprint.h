@@ -11,8 +11,4 @@ namespace turbolstm {
 // Between the last loop before the first of those and that loop, where fewest bytes are kept.
 int64_t SavedBytes(const LoweredGraph& graph, int64_t steps, int64_t batch);
 
-// Most bytes of computed values that are needed at once where groups run one after the other, as
-// on a GPU; full sequences. Outputs are needed from beginning to end.
-int64_t BytesAtOnce(const LoweredGraph& graph, int64_t steps, int64_t batch);
-
 }  // namespace turbolstm

@@ -20,10 +20,13 @@ namespace turbolstm {
 namespace {
 
 Outputs ExecuteOnGpu(const Graph& graph, const Bindings& bindings, Precision precision,
-                     BoundaryType boundary = BoundaryType::kFloat32) {
-  const std::unique_ptr<Execution> execution = MakeCudaExecution(
-      graph,
-      {.index = 0, .precision = precision, .split = SplitRule::kAlways, .boundary = boundary});
+                     BoundaryType boundary = BoundaryType::kFloat32, bool recompute = false) {
+  const std::unique_ptr<Execution> execution =
+      MakeCudaExecution(graph, {.index = 0,
+                                .precision = precision,
+                                .split = SplitRule::kAlways,
+                                .boundary = boundary,
+                                .recompute = recompute});
   const Outputs first = RunAndRead(execution.get(), bindings);
   EXPECT_EQ(RunAndRead(execution.get(), bindings), first) << "the same run twice";
   if (boundary == BoundaryType::kOperand) {
@@ -45,7 +48,8 @@ TEST_P(RandomGraphsOnGpu, AgreeWithTheInterpreter) {
   LowerTransforms(&graph);
   if (seed % 3 > 0) graph = WithGradients(graph);
   const Bindings bindings = RandomBindings(graph, seed, RandomBindingsOptionsFor(seed));
-  const Outputs outputs = ExecuteOnGpu(graph, bindings, Precision::kFloat32);
+  const Outputs outputs =
+      ExecuteOnGpu(graph, bindings, Precision::kFloat32, BoundaryType::kFloat32, seed % 4 == 3);
   EXPECT_EQ(Differences(graph, bindings, outputs, kFloat32Tolerance), "") << "seed " << seed << "\n"
                                                                           << PrintGraph(drawn);
 }
@@ -68,14 +72,16 @@ void PrintTo(const CellCase& c, std::ostream* out) {
 
 class CellsOnGpu : public ::testing::TestWithParam<CellCase> {
  protected:
-  void Check(const RecurrentOptions& options, const RandomBindingsOptions& how, uint64_t seed) {
+  void Check(const RecurrentOptions& options, const RandomBindingsOptions& how, uint64_t seed,
+             bool recompute = false) {
     const Graph graph = WithGradients(RecurrentGraph(options));
     const auto& [cell, precision, boundary] = GetParam();
     Bindings bindings = RandomBindings(graph, seed, how);
     if (boundary == BoundaryType::kOperand) RoundStepInputs(graph, precision, &bindings);
-    EXPECT_EQ(Differences(graph, bindings, ExecuteOnGpu(graph, bindings, precision, boundary),
-                          GpuTolerance(precision, cell)),
-              "")
+    EXPECT_EQ(
+        Differences(graph, bindings, ExecuteOnGpu(graph, bindings, precision, boundary, recompute),
+                    GpuTolerance(precision, cell)),
+        "")
         << cell << " " << Name(precision) << ", " << how.steps << " steps of " << how.batch;
   }
 };
@@ -102,6 +108,15 @@ TEST_P(CellsOnGpu, AgreeWithMasks) {
   options.zoneout = 0.2;
   options.recurrent_dropout = 0.2;
   Check(options, {.steps = 6, .batch = 4, .ragged = true, .training = true}, 4);
+}
+
+TEST_P(CellsOnGpu, AgreeWhereActivationsAreRecomputed) {
+  SKIP_WITHOUT_GPU();
+  RecurrentOptions options = SmallOptions(GetParam().cell);
+  options.layers = 2;
+  options.dropout = 0.4;
+  options.zoneout = 0.2;
+  Check(options, {.steps = 9, .batch = 5, .ragged = true, .training = true}, 5, true);
 }
 
 TEST_P(CellsOnGpu, AgreeOnEdges) {

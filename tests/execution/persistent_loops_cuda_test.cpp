@@ -41,6 +41,8 @@ TEST(PersistentLoops, AreThoseWithOneProductAndOneProgram) {
     const Graph graph = WithGradients(RecurrentGraph(OptionsOf(cell, 32)));
     const LoweredGraph lowered = LowerForDevice(graph, Precision::kBFloat16);
     EXPECT_EQ(Matches(lowered).size(), 2u) << cell;
+    const BoundaryType fp32 = BoundaryType::kFloat32;
+    EXPECT_EQ(Matches(LowerForDevice(graph, Precision::kBFloat16, fp32, true)).size(), 2u) << cell;
     const LoweredGraph half = LowerForDevice(graph, Precision::kBFloat16, BoundaryType::kOperand);
     EXPECT_EQ(Matches(half).size(), 2u) << cell << " with 16-bit inputs and outputs";
     for (const Precision precision : {Precision::kFloat32, Precision::kBf16x6}) {
