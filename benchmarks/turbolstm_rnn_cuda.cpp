@@ -22,12 +22,11 @@ void DescribeGpu(Report* report) {
 
 void MeasureOnDevice(const Run& run, const Options& options, Report* report) {
   const bool training = run.pass == "train";
-  cuda::CudaExecutable executable(
-      BuildGraph(*run.what, training),
-      {.index = 0,
-       .precision = PrecisionNamed(run.precision),
-       .boundary = BoundaryType::kOperand,
-       .recompute = options.recompute});
+  cuda::CudaExecutable executable(BuildGraph(*run.what, training),
+                                  {.index = 0,
+                                   .precision = PrecisionNamed(run.precision),
+                                   .boundary = BoundaryType::kOperand,
+                                   .recompute = options.recompute});
   const BoundValues values(*run.what, &executable);
   Run named = run;
   named.variant = run.what->uniform_lengths ? "masked" : "";

@@ -21,9 +21,9 @@ struct Options {
   std::filesystem::path json;           // empty: standard output
   int threads = 2;
   double min_seconds = 1;
-  bool peak = false;   // only measure the rate of large matrix products
+  bool peak = false;       // only measure the rate of large matrix products
   bool recompute = false;  // training keeps less for the backward pass, where offered
-  bool serve = false;  // measure what standard input asks for
+  bool serve = false;      // measure what standard input asks for
 };
 
 // What a program can run: all of its precisions by default, and the first of its devices.

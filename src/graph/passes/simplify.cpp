@@ -62,9 +62,8 @@ NodeKey KeyOf(const Node& node) {
   }
   const Attributes& a = node.attributes;
   const Direction direction = node.inputs.empty() ? Direction::kForward : node.direction;
-  return {node.op, node.domain, direction, node.features, std::move(edges), a.number,
-          a.scale, a.mean,      a.begin,   a.size,        a.site,           a.domain,
-          node.recomputed};
+  return {node.op, node.domain, direction, node.features, std::move(edges), a.number,       a.scale,
+          a.mean,  a.begin,     a.size,    a.site,        a.domain,         node.recomputed};
 }
 
 bool IsNamedSource(const Node& node) {
