@@ -107,8 +107,8 @@ class Matcher {
         }
       }
     }
-    return std::none_of(graph_.outputs.begin(), graph_.outputs.end(), [&](const NamedView& output) {
-      return Overlaps(output.view, result()) && !IsOverwritten(output.view);
+    return std::all_of(graph_.outputs.begin(), graph_.outputs.end(), [&](const NamedView& output) {
+      return !Overlaps(output.view, result()) || Serve(false, output.view);
     });
   }
 
@@ -123,6 +123,10 @@ class Matcher {
 
   bool Serve(bool before, const View& view) {
     if (before || IsOverwritten(view)) return true;
+    if (!product_first_) {
+      match_.product_is_read = true;
+      return buffer(match_.x.view).ring == 0 && !buffer(match_.x.view).local;
+    }
     int64_t kept = 0;
     for (ProductInput& product : match_.step.products) {
       const View& slice = match_.program->inputs[product.input].view;
@@ -146,8 +150,35 @@ class Matcher {
     LoopRows rows = RowsOf(operand.view);
     rows.delay = operand.delay;
     rows.forward = operand.direction == Direction::kForward;
+    rows.adjoint = operand.adjoint;
     rows.has_init = !operand.adjoint && operand.init.buffer >= 0;
     return rows;
+  }
+
+  // The output that the operand is, one step before; or -1.
+  int64_t CarriedOutput(const Operand& operand) const {
+    const auto& outputs = match_.program->outputs;
+    const auto found = std::find(outputs.begin(), outputs.end(), operand.view);
+    const bool own_past = operand.delay == 1 && operand.direction == match_.x.direction;
+    return found == outputs.end() || !own_past ? -1 : found - outputs.begin();
+  }
+
+  // In buffers that begin so themselves.
+  bool BeginsAtChunk(const View& view) const {
+    constexpr int64_t kChunkBytes = 16;
+    if (view.buffer < 0) return true;
+    const auto size = static_cast<int64_t>(SizeOf(buffer(view).dtype));
+    return view.column * size % kChunkBytes == 0 && buffer(view).width * size % kChunkBytes == 0;
+  }
+
+  bool AllBeginAtChunks() const {
+    const auto begins = [&](const View& view) { return BeginsAtChunk(view); };
+    return std::all_of(match_.program->outputs.begin(), match_.program->outputs.end(), begins) &&
+           std::all_of(match_.kept.begin(), match_.kept.end(), begins) &&
+           std::all_of(match_.program->inputs.begin(), match_.program->inputs.end(),
+                       [&](const Operand& operand) {
+                         return BeginsAtChunk(operand.view) && BeginsAtChunk(operand.init);
+                       });
   }
 
   void FillStep() {
@@ -157,10 +188,12 @@ class Matcher {
     for (const Operand& operand : program.inputs) {
       step.program.inputs.push_back(buffer(operand.view).dtype);
       step.inputs.push_back(RowsOf(operand));
+      step.carried.push_back(CarriedOutput(operand));
     }
     for (const View& output : program.outputs) {
       step.program.outputs.push_back(buffer(output).dtype);
-      step.parts_of_x.push_back(Contains(match_.x.view, output));
+      step.x_columns.push_back(
+          Contains(match_.x.view, output) ? output.column - match_.x.view.column : -1);
       step.outputs.push_back(RowsOf(output));
     }
     for (const ProductInput& product : step.products) {
@@ -174,6 +207,7 @@ class Matcher {
     step.inner = match_.x.view.width;
     step.x = RowsOf(match_.x);
     step.operand = OperandType(graph_.precision);
+    step.aligned = AllBeginAtChunks();
   }
 
   const LoweredGraph& graph_;

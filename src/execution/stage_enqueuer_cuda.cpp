@@ -75,18 +75,19 @@ bool StageEnqueuer::MakeLoops(const Stream& stream) {
   loops_.assign(graph_.groups.size(), std::nullopt);
   int64_t bytes = 0;
   for (size_t g = 0; g < loops_.size(); ++g) {
-    if (!matches_[g] || shape_.resets || shape_.steps < 2) continue;
-    PersistentLoop loop(matches_[g]->step, shape_.batch);
-    if (!loop.Fits()) continue;
-    bytes = std::max(bytes, loop.ScratchBytes());
-    loops_[g] = std::move(loop);
+    if (!matches_[g] || shape_.steps < 2) continue;
+    const LoopStep& step = matches_[g]->step;
+    const LoopTile tile = TileOnThisDevice(step, shape_.batch);
+    if (tile.parts == 0 || StepwiseCost(step, shape_.batch) < PersistentCost(step, tile)) continue;
+    bytes = std::max(bytes, tile.exchange_bytes);
+    loops_[g].emplace(step, tile);
   }
-  return GrowBuffer(&arrivals_, bytes, "signals between blocks", stream);
+  return GrowBuffer(&exchange_, bytes, "what blocks hand to each other", stream);
 }
 
 int64_t StageEnqueuer::bytes() const {
   return gemm_.workspace_bytes() +
-         static_cast<int64_t>(arrivals_.size() + gathered_[0].size() + gathered_[1].size() +
+         static_cast<int64_t>(exchange_.size() + gathered_[0].size() + gathered_[1].size() +
                               split_[0].size() + split_[1].size() + split_weights_.size() +
                               zeros_.size() + scratch_.size());
 }
@@ -165,17 +166,13 @@ bool StageEnqueuer::EnqueuePersistent(size_t group) {
   const bool reverse = graph_.groups[group].direction == Direction::kReverse;
   constexpr int64_t kMostRows = std::numeric_limits<int32_t>::max();
   if (rows() > kMostRows) return false;  // which the kernel counts in 32 bits
-  // In reverse, shorter sequences begin within the steps, behind rows that the loop made zero.
-  if (reverse && shape_.ragged && match.x.init.buffer >= 0) return false;
   LoopRun run;
   run.x = OperandOf(match.x);
-  run.x.delay = 0;
   const PackedWeight& weight = graph_.weights[static_cast<size_t>(match.product->weight)];
   run.sequences = context_.sequences;
   run.range = {0, shape_.steps, shape_.ragged};
   run.reverse = reverse;
   run.weight = WeightFor(match.product->weight);
-  if (!IsAligned(match.step, run.x, run.weight)) return false;
   run.weight_stride = weight.features.back();
   run.weight_transposed = weight.transposed;
   if (match.product->bias.buffer >= 0) {
@@ -188,8 +185,10 @@ bool StageEnqueuer::EnqueuePersistent(size_t group) {
   for (const View& kept : match.kept) outputs.push_back(OutputOf(kept));
   run.inputs = inputs;
   run.outputs = outputs;
-  loops_[group]->Launch(run, arrivals_.data(), &context_.fault->found, stream());
+  if (match.step.aligned && !IsAligned(run)) return false;
+  loops_[group]->Launch(run, exchange_.data(), &context_.fault->found, stream());
   ++persistent_loops_;
+  if (match.product_is_read) EnqueueProduct(*match.product, run.range, false);
   return true;
 }
 

@@ -169,7 +169,7 @@ class StageEnqueuer {
   std::vector<bool> one_kernel_;                       // loops that a single kernel walks through
   std::vector<std::optional<LoopMatch>> matches_;      // by group: loops for persistent kernels
   std::vector<std::optional<PersistentLoop>> loops_;   // those of the current batch size
-  DeviceBuffer arrivals_;
+  DeviceBuffer exchange_;
   int64_t persistent_loops_ = 0;
   std::vector<bool> zero_padded_;  // buffers whose padded rows are zero
   DeviceShape shape_;

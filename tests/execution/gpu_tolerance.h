@@ -22,7 +22,7 @@ inline double GpuTolerance(Precision precision, const std::string& cell = "") {
       return kFloat32Tolerance;
     case Precision::kTf32:
     case Precision::kFloat16:
-      return 4e-3;
+      return 5e-3;
     case Precision::kBFloat16:
       break;
   }

@@ -11,6 +11,7 @@
 #include "execution/gpu_tolerance.h"
 #include "execution/half_values.h"
 #include "execution/persistent_match_cuda.h"
+#include "ops/persistent_loop/emitter_cuda.h"
 #include "ops/pointwise/nvrtc_cuda.h"
 #include "plan/recurrent_graphs.h"
 #include "testing/random_bindings.h"
@@ -74,6 +75,7 @@ TEST(PersistentLoops, CompileWithoutADevice) {
 TEST(PersistentLoops, TilesHoldEverySequenceAndUnit) {
   cuda::LoopStep step;
   step.products.resize(4);
+  step.x_columns = {0};
   for (const int64_t hidden : {8, 40, 128, 512, 1024}) {
     step.units = hidden;
     step.columns = 4 * hidden;
@@ -115,15 +117,23 @@ TEST_P(PersistentLoopsOnGpu, AgreeWithTheInterpreter) {
   struct Shape {
     int64_t hidden, steps, batch;
     bool ragged, bidirectional;
+    double resets = 0;
+    InitialState initial = InitialState::kZero;
   };
+  constexpr InitialState kGiven = InitialState::kGiven;
   for (const Shape& shape :
        {Shape{8, 6, 1, false, false}, Shape{40, 7, 17, true, true}, Shape{64, 5, 33, false, true},
-        Shape{136, 4, 40, true, false}, Shape{256, 9, 70, true, true}}) {
+        Shape{136, 4, 40, true, false}, Shape{256, 9, 70, true, true, 0, kGiven},
+        Shape{16, 9, 18, true, true, 0.3, kGiven}, Shape{44, 8, 5, false, true, 0.3}}) {
     RecurrentOptions options = OptionsOf(cell, shape.hidden);
     options.bidirectional = shape.bidirectional;
+    options.initial = shape.initial;
     const Graph graph = WithGradients(RecurrentGraph(options));
-    Bindings bindings = RandomBindings(
-        graph, 7, {.steps = shape.steps, .batch = shape.batch, .ragged = shape.ragged});
+    Bindings bindings = RandomBindings(graph, 7,
+                                       {.steps = shape.steps,
+                                        .batch = shape.batch,
+                                        .ragged = shape.ragged,
+                                        .resets = shape.resets});
     if (boundary == BoundaryType::kOperand) RoundStepInputs(graph, precision, &bindings);
     cuda::CudaExecutable execution(graph,
                                    {.index = 0, .precision = precision, .boundary = boundary});

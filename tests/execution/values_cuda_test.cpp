@@ -122,7 +122,9 @@ TEST_P(GpuStates, NoneEqualsZeros) {
   const Outputs none = RunTwice(&with_none, bindings);
   EXPECT_EQ(Differences(zeros, none, tolerance()), "");
   // In 16 bits values that begin with given ones are kept in other types.
-  if (OperandType(GetParam().precision) == DType::kFloat32) EXPECT_TRUE(none == zeros);
+  if (OperandType(GetParam().precision) == DType::kFloat32) {
+    EXPECT_TRUE(none == zeros);
+  }
 }
 
 // Every parameter and input zero.

@@ -9,6 +9,12 @@ namespace turbolstm::cuda {
 
 // Sequences that a block works on at once: the rows of a tensor core's product.
 constexpr int kTileRows = 16;
+// Steps for which blocks hand x to each other in memory of its own. A block that has all of x of
+// step s - 1 knows that nobody needs step s - 2 any more, marks its part of that as absent, and
+// makes this known before it writes x of step s + 1; so who waits for step s + 2 in the same place
+// sees no old x.
+constexpr int kSlots = 4;
+
 // Arguments of a persistent loop over time. Blocks are numbered part by part within a group; a
 // group has sequences of its own, a part columns of the weights. The host writes the same bytes:
 // the fields one after the other, all of whose sizes are multiples of 8.
@@ -16,13 +22,12 @@ struct LoopHead {
   GeneralHead general;
   RowOperand x;  // what the product reads, without its delay of one step
   const char* weight = nullptr;
-  long long weight_stride = 0;      // elements from row to row
-  long long weight_transposed = 0;  // the product reads columns of it
-  const float* bias = nullptr;      // by column of the product; null: none
-  unsigned* arrivals = nullptr;     // [groups, tiles of a group], zero at the start
-  int* fault = nullptr;             // set to -1 when a partner does not answer
-  long long parts = 0;
-  long long tiles = 0;  // of kTileRows sequences, in a group
+  long long row_stride = 0;     // elements of the weights from column to column of the product
+  long long inner_stride = 0;   // from element to element of x; 1: 16 bytes can be loaded at once
+  const float* bias = nullptr;  // by column of the product; null: none
+  char* exchange = nullptr;  // [groups, tiles of a group, kSlots] chunks, all absent at the start
+  int* fault = nullptr;      // set to -1 when a partner does not answer
+  long long tiles = 0;       // of kTileRows sequences, in a group
 };
 
 template <int kInputs, int kOutputs>
@@ -37,8 +42,11 @@ struct LoopArgs {
 // Types of operands of products, 16 bytes of a row at once. Elements are dealt out to the products'
 // inner positions in whatever order suits loads, the same for both operands.
 struct Bf16Product {
-  static constexpr int kBytes = 2;
+  using Bits = unsigned short;
   __device__ static __forceinline__ unsigned Operand(unsigned bits) { return bits; }
+  __device__ static __forceinline__ Bits Narrow(float value) {
+    return static_cast<Bits>(NarrowBf16(value));
+  }
   __device__ static __forceinline__ void Add(float (&c)[4], unsigned a0, unsigned a1, unsigned a2,
                                              unsigned a3, unsigned b0, unsigned b1) {
     asm volatile(
@@ -50,8 +58,11 @@ struct Bf16Product {
 };
 
 struct Fp16Product {
-  static constexpr int kBytes = 2;
+  using Bits = unsigned short;
   __device__ static __forceinline__ unsigned Operand(unsigned bits) { return bits; }
+  __device__ static __forceinline__ Bits Narrow(float value) {
+    return static_cast<Bits>(NarrowFp16(value));
+  }
   __device__ static __forceinline__ void Add(float (&c)[4], unsigned a0, unsigned a1, unsigned a2,
                                              unsigned a3, unsigned b0, unsigned b1) {
     asm volatile(
@@ -63,12 +74,15 @@ struct Fp16Product {
 };
 
 struct Tf32Product {
-  static constexpr int kBytes = 4;
+  using Bits = unsigned;
   // To nearest: the product itself would cut off.
   __device__ static __forceinline__ unsigned Operand(unsigned bits) {
     unsigned rounded;
     asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(rounded) : "f"(__uint_as_float(bits)));
     return rounded;
+  }
+  __device__ static __forceinline__ Bits Narrow(float value) {
+    return Operand(__float_as_uint(value));
   }
   __device__ static __forceinline__ void Add(float (&c)[4], unsigned a0, unsigned a1, unsigned a2,
                                              unsigned a3, unsigned b0, unsigned b1) {
@@ -80,38 +94,76 @@ struct Tf32Product {
   }
 };
 
+// Both products over 16 bytes of each row: two sums, since each waits for what it is added to.
 template <typename Product>
-__device__ __forceinline__ uint4 Operands(uint4 x) {
-  return make_uint4(Product::Operand(x.x), Product::Operand(x.y), Product::Operand(x.z),
-                    Product::Operand(x.w));
-}
-
-// Both products over 16 bytes of each row.
-template <typename Product>
-__device__ __forceinline__ void AddProducts(float (&c)[4], const uint4& upper, const uint4& lower,
+__device__ __forceinline__ void AddProducts(float (&first)[4], float (&second)[4],
+                                            const uint4& upper, const uint4& lower,
                                             const uint4& weight) {
-  Product::Add(c, upper.x, lower.x, upper.y, lower.y, weight.x, weight.y);
-  Product::Add(c, upper.z, lower.z, upper.w, lower.w, weight.z, weight.w);
+  Product::Add(first, upper.x, lower.x, upper.y, lower.y, weight.x, weight.y);
+  Product::Add(second, upper.z, lower.z, upper.w, lower.w, weight.z, weight.w);
 }
 
-// What another block wrote before it said so: never from this multiprocessor's own cache. Zeros
-// unless `there`.
-__device__ __forceinline__ uint4 LoadShared16(const char* address, bool there) {
-  uint4 x;
+// Sixteen bytes that blocks hand to each other: written and read at once, never from this
+// multiprocessor's own cache. Their first word tells whether they have come.
+constexpr unsigned kAbsent = 0xffffffffu;  // in every type of operand a number that is none
+
+__device__ __forceinline__ uint4 LoadChunk(const char* address) {
+  unsigned long long low, high;
   asm volatile(
       "{\n"
-      ".reg .pred p;\n"
-      "setp.ne.u32 p, %5, 0;\n"
-      "mov.u32 %0, 0;\n"
-      "mov.u32 %1, 0;\n"
-      "mov.u32 %2, 0;\n"
-      "mov.u32 %3, 0;\n"
-      "@p ld.relaxed.gpu.global.v4.u32 {%0,%1,%2,%3}, [%4];\n"
+      ".reg .b128 chunk;\n"
+      "ld.relaxed.gpu.global.b128 chunk, [%2];\n"
+      "mov.b128 {%0, %1}, chunk;\n"
       "}\n"
-      : "=&r"(x.x), "=&r"(x.y), "=&r"(x.z), "=&r"(x.w)
-      : "l"(address), "r"(static_cast<unsigned>(there))
+      : "=l"(low), "=l"(high)
+      : "l"(address)
       : "memory");
-  return x;
+  return make_uint4(static_cast<unsigned>(low), static_cast<unsigned>(low >> 32),
+                    static_cast<unsigned>(high), static_cast<unsigned>(high >> 32));
+}
+
+__device__ __forceinline__ void StoreChunk(char* address, uint4 x) {
+  const unsigned long long low = static_cast<unsigned long long>(x.y) << 32 | x.x;
+  const unsigned long long high = static_cast<unsigned long long>(x.w) << 32 | x.z;
+  asm volatile(
+      "{\n"
+      ".reg .b128 chunk;\n"
+      "mov.b128 chunk, {%1, %2};\n"
+      "st.relaxed.gpu.global.b128 [%0], chunk;\n"
+      "}\n"
+      :
+      : "l"(address), "l"(low), "l"(high)
+      : "memory");
+}
+
+// Neighbouring lanes' elements as a chunk, in the first lane of each 16 bytes; another lane's is
+// meaningless. A lane has kCount elements side by side.
+template <int kCount>
+__device__ __forceinline__ uint4 GatherChunk(const unsigned* x) {
+  constexpr unsigned kAll = 0xffffffffu;
+  const unsigned first = x[0] < kAbsent ? x[0] : kAbsent - 1;
+  if (kCount == 4) return make_uint4(first, x[1], x[kCount / 2], x[kCount - 1]);
+  if (kCount == 2) {
+    return make_uint4(first, x[1], __shfl_down_sync(kAll, x[0], 1),
+                      __shfl_down_sync(kAll, x[1], 1));
+  }
+  return make_uint4(first, __shfl_down_sync(kAll, x[0], 1), __shfl_down_sync(kAll, x[0], 2),
+                    __shfl_down_sync(kAll, x[0], 3));
+}
+
+template <int kCount>
+__device__ __forceinline__ uint4 GatherChunk(const unsigned short* x) {
+  constexpr unsigned kAll = 0xffffffffu;
+  if (kCount == 1) {
+    const unsigned pair = x[0] | __shfl_down_sync(kAll, static_cast<unsigned>(x[0]), 1) << 16;
+    return make_uint4(pair < kAbsent ? pair : kAbsent - 1, __shfl_down_sync(kAll, pair, 2),
+                      __shfl_down_sync(kAll, pair, 4), __shfl_down_sync(kAll, pair, 6));
+  }
+  unsigned words[2];
+#pragma unroll
+  for (int w = 0; w < kCount / 2; ++w)
+    words[w] = x[2 * w] | static_cast<unsigned>(x[2 * w + 1]) << 16;
+  return GatherChunk<kCount / 2>(words);
 }
 
 // An element as it lies in memory: it is made a number only when it is needed, so that nothing
@@ -129,32 +181,8 @@ __device__ __forceinline__ auto RowAt(const Row& x, unsigned row) {
   return x.data + static_cast<unsigned long long>(row) * static_cast<unsigned>(x.row_bytes);
 }
 
-// Barriers of a block.
-constexpr int kArrived = 1;  // x of the step before is there: waiting and computing warps
-constexpr int kSummed = 2;   // partial sums are in shared memory: computing warps
-constexpr int kWritten = 3;  // this block's part of x is written: computing and telling warps
-
-__device__ __forceinline__ void Meet(int barrier, int threads) {
-  asm volatile("bar.sync %0, %1;" : : "r"(barrier), "r"(threads) : "memory");
-}
-
-__device__ __forceinline__ void Arrive(unsigned* arrivals) {
+__device__ __forceinline__ void FenceDevice() {
   asm volatile("fence.acq_rel.gpu;" ::: "memory");
-  asm volatile("red.relaxed.gpu.global.add.u32 [%0], 1;" : : "l"(arrivals) : "memory");
-}
-
-// Waits for `count` arrivals, but not for ever: a partner that is lost ends in an error.
-__device__ __forceinline__ void Await(const unsigned* arrivals, unsigned count, int* fault,
-                                      bool* lost) {
-  constexpr unsigned kMostPolls = 1u << 22;  // seconds
-  unsigned seen = 0;
-  for (unsigned polls = 0; !*lost; ++polls) {
-    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"(arrivals) : "memory");
-    if (seen >= count) return;
-    if (polls < kMostPolls) continue;
-    *lost = true;
-    atomicCAS(fault, 0, -1);
-  }
 }
 
 #endif  // __CUDACC__

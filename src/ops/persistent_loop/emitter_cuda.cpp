@@ -1,44 +1,16 @@
 #include "ops/persistent_loop/emitter_cuda.h"
 
 #include <algorithm>
-#include <cmath>
+#include <iterator>
 
 #include "base/error.h"
+#include "ops/persistent_loop/block_text_cuda.h"
 #include "ops/persistent_loop/device_code_cuda.h"
 #include "ops/persistent_loop/device_text_cuda.h"
 #include "ops/pointwise/emitter_cuda.h"
 
 namespace turbolstm::cuda {
 namespace {
-
-// Bytes of a row that the lanes of a tensor core's product load at once.
-constexpr int64_t kBlockBytes = 64;
-
-int64_t CeilDiv(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
-
-int64_t BlocksOf(const LoopStep& step) {
-  return CeilDiv(step.inner * static_cast<int64_t>(SizeOf(step.operand)), kBlockBytes);
-}
-
-// Columns of v in a block of threads.
-int64_t Width(const LoopStep& step, int64_t units) {
-  return units * static_cast<int64_t>(step.products.size());
-}
-
-// Warps share the inner axis, as far as there is enough of it, and then the columns.
-int64_t InnerWarps(const LoopStep& step, const LoopTile& tile) {
-  int64_t warps = std::min<int64_t>(8, tile.warps);
-  while (warps > 1 && warps > BlocksOf(step)) warps /= 2;
-  return warps;
-}
-
-int64_t SharedBytes(const LoopStep& step, const LoopTile& tile) {
-  const int64_t width = Width(step, tile.units);
-  return width * BlocksOf(step) * kBlockBytes +
-         InnerWarps(step, tile) * kTileRows * (width + 8) * int64_t{sizeof(float)};
-}
 
 std::string_view ProductType(DType dtype) {
   switch (dtype) {
@@ -51,251 +23,241 @@ std::string_view ProductType(DType dtype) {
   }
 }
 
-std::string Body(const LoopStep& step, const LoopTile& tile) {
-  const auto inputs = step.program.inputs.size();
-  const auto outputs = step.program.outputs.size() + step.kept.size();
-  const int64_t blocks = BlocksOf(step);
-  const int64_t inner_warps = InnerWarps(step, tile);
-  std::string text = fmt::format(
-      R"(
-constexpr int kLoopWarps = {};     // that compute
+template <typename Numbers>
+std::string List(std::string_view name, const Numbers& numbers) {
+  return fmt::format("__constant__ const int {}[] = {{{}}};\n", name, fmt::join(numbers, ", "));
+}
+
+std::string Constants(const LoopStep& step, const LoopTile& tile) {
+  std::vector<int64_t> columns, columns_of_x;
+  for (const ProductInput& product : step.products) columns.push_back(product.column);
+  std::copy_if(step.x_columns.begin(), step.x_columns.end(), std::back_inserter(columns_of_x),
+               [](int64_t column) { return column >= 0; });
+  const auto carried = std::count_if(step.carried.begin(), step.carried.end(),
+                                     [](int64_t output) { return output >= 0; });
+  const auto width = tile.units * static_cast<int64_t>(columns.size());
+  return fmt::format(R"(
+constexpr int kLoopWarps = {};  // that compute
+constexpr int kMovingWarps = {};
 constexpr int kLoopThreads = 32 * kLoopWarps;
-constexpr int kBlockThreadsOfLoop = kLoopThreads + 64;
-constexpr int kUnits = {};        // of this block
+constexpr int kMovingThreads = 32 * kMovingWarps;
+constexpr int kAllThreads = kLoopThreads + kMovingThreads + 32;
+constexpr int kUnits = {};  // of this block
 constexpr int kAllUnits = {};
+constexpr int kPaddedUnits = {};  // of all blocks of a group
 constexpr int kGates = {};
 constexpr int kWidth = kUnits * kGates;
-constexpr int kInner = {};
-constexpr int kBlocks = {};       // of 64 bytes, along the inner axis
+constexpr int kPartsOfX = {};
+constexpr int kInner = kPartsOfX * kPaddedUnits;
+constexpr int kBlocks = {};  // of 64 bytes, along the inner axis
 constexpr int kInnerWarps = {};
 constexpr int kColumnWarps = kLoopWarps / kInnerWarps;
 constexpr int kColumnTiles = kWidth / 8;
 constexpr int kWarpTiles = (kColumnTiles + kColumnWarps - 1) / kColumnWarps;
 constexpr int kWarpBlocks = (kBlocks + kInnerWarps - 1) / kInnerWarps;
 constexpr int kAtOnce = kWarpBlocks < 8 ? kWarpBlocks : 8;
-constexpr int kSumStride = kWidth + 8;
+constexpr int kChains = kWarpTiles == 1 ? 4 : kWarpTiles <= 4 ? 2 : 1;  // of sums, each by itself
+constexpr int kSumStride = {};
+constexpr int kSumFloats = kInnerWarps * kTileRows * kSumStride;
+constexpr bool kHeld = {};
+constexpr bool kHasInit = {};
+constexpr bool kAligned = {};  // rows of inputs and outputs begin at multiples of 16 bytes
+constexpr int kInputBytes = {};
+constexpr int kOutputBytes = {};
+constexpr int kCarried = {};
 using Product = {};
-constexpr int kElements = 16 / Product::kBytes;
+constexpr int kBytes = sizeof(Product::Bits);
+constexpr int kElements = 16 / kBytes;
+constexpr int kSlotBytes = kBlocks * kTileRows * 64;
+// Parts of a unit lie side by side where they make whole words and chunks.
+constexpr bool kInterleaved = kPartsOfX == 1 || kPartsOfX == 2 || kPartsOfX == 4;
 using Args = LoopArgs<{}, {}>;
 )",
-      tile.warps, tile.units, step.units, step.products.size(), step.inner, blocks, inner_warps,
-      ProductType(step.operand), inputs, outputs);
-  text += "__constant__ const int kColumns[kGates] = {";
-  for (const ProductInput& product : step.products) text += fmt::format("{}, ", product.column);
-  text += "};\n";
-  text += R"(
-// The weights of this block, each where the lane that multiplies with it finds it.
-__device__ __forceinline__ void LoadWeights(const LoopHead& head, int first_unit, uint4* weights) {
-  for (int i = threadIdx.x; i < kBlocks * kColumnTiles * 32; i += kLoopThreads) {
-    const int lane = i % 32;
-    const int column = i / 32 % kColumnTiles * 8 + lane / 4;
-    const int block = i / 32 / kColumnTiles;
-    const int unit = first_unit + column % kUnits;
-    const long long row = kColumns[column / kUnits] + unit;
-    const int inner = block * 4 * kElements + lane % 4 * kElements;
-    union {
-      uint4 all;
-      unsigned words[4];
-      unsigned short halves[8];
-    } bits;
-    bits.all = make_uint4(0, 0, 0, 0);
-    const bool there = unit < kAllUnits && inner < kInner;
-    if (!head.weight_transposed) {
-      const char* const at = head.weight + (row * head.weight_stride + inner) * Product::kBytes;
-      if (there) bits.all = *reinterpret_cast<const uint4*>(at);
-    } else {
-      const char* const at = head.weight + (inner * head.weight_stride + row) * Product::kBytes;
-      const long long next = head.weight_stride * Product::kBytes;
-#pragma unroll
-      for (int e = 0; e < kElements; ++e) {
-        if (Product::kBytes == 2) {
-          bits.halves[e] = there ? *reinterpret_cast<const unsigned short*>(at + e * next) : 0;
-        } else {
-          bits.words[e] = there ? *reinterpret_cast<const unsigned*>(at + e * next) : 0;
-        }
-      }
-    }
-    weights[i] = Operands<Product>(bits.all);
-  }
+                     tile.warps, kMovingWarps, tile.units, step.units, tile.parts * tile.units,
+                     columns.size(), columns_of_x.size(), InnerBlocks(step, tile), kInnerWarps,
+                     SumStride(width), tile.held, step.x.has_init, step.aligned,
+                     InputBytes(step, tile), OutputBytes(step, tile), carried,
+                     ProductType(step.operand), step.inputs.size(), step.outputs.size()) +
+         List("kColumns", columns) + List("kColumnsOfX", columns_of_x);
 }
 
-// This warp's part of the sums of 16 rows; row b is at rows + b * row_bytes.
-__device__ __forceinline__ void Multiply(const char* rows, long long row_bytes, int batch,
-                                         const uint4* weights, float* sums) {
-  const int warp = threadIdx.x / 32;
+// What moves a step's inputs and outputs; what stands between @ depends on the program.
+constexpr std::string_view kMoverText = R"(
+// By the moving warps: this block's share of a step's inputs is on the way to shared memory.
+__device__ __forceinline__ void FetchInputs(const Args& args, char* stage, int first_row,
+                                            int first_unit, int t) {
+  const int batch = static_cast<int>(args.head.general.sequences.batch);
+  const int steps = static_cast<int>(args.head.general.range.steps);
+  const int* const lengths =
+      args.head.general.range.padded ? args.head.general.sequences.lengths : nullptr;
+  const unsigned char* const resets = args.head.general.sequences.resets;
+  const int warp = threadIdx.x / 32 - kLoopWarps;
   const int lane = threadIdx.x % 32;
-  const int inner_warp = warp % kInnerWarps;
-  const int column_warp = warp / kInnerWarps;
-  const int upper = lane / 4;
-  const char* const start = rows + upper * row_bytes;
-  float c[kWarpTiles][4] = {};
-#pragma unroll
-  for (int first = 0; first < kWarpBlocks; first += kAtOnce) {
-    uint4 above[kAtOnce], below[kAtOnce];
-#pragma unroll
-    for (int k = 0; k < kAtOnce; ++k) {
-      const int inner = ((first + k) * kInnerWarps + inner_warp) * 4 * kElements +
-                        lane % 4 * kElements;
-      const char* const at = start + inner * Product::kBytes;
-      above[k] = LoadShared16(at, inner < kInner && upper < batch);
-      below[k] = LoadShared16(at + 8 * row_bytes, inner < kInner && upper + 8 < batch);
-    }
-#pragma unroll
-    for (int k = 0; k < kAtOnce; ++k) {
-      const int block = (first + k) * kInnerWarps + inner_warp;
-      if (block >= kBlocks) continue;
-      above[k] = Operands<Product>(above[k]);
-      below[k] = Operands<Product>(below[k]);
-#pragma unroll
-      for (int n = 0; n < kWarpTiles; ++n) {
-        const int tile = n * kColumnWarps + column_warp;
-        if (kColumnTiles % kColumnWarps != 0 && tile >= kColumnTiles) continue;
-        AddProducts<Product>(c[n], above[k], below[k],
-                             weights[(block * kColumnTiles + tile) * 32 + lane]);
-      }
-    }
-  }
-  float* const mine = sums + inner_warp * kTileRows * kSumStride;
-#pragma unroll
-  for (int n = 0; n < kWarpTiles; ++n) {
-    const int tile = n * kColumnWarps + column_warp;
-    if (kColumnTiles % kColumnWarps != 0 && tile >= kColumnTiles) continue;
-    float* const to = mine + upper * kSumStride + tile * 8 + lane % 4 * 2;
-    *reinterpret_cast<float2*>(to) = make_float2(c[n][0], c[n][1]);
-    *reinterpret_cast<float2*>(to + 8 * kSumStride) = make_float2(c[n][2], c[n][3]);
-  }
-}
+@fetch@}
 
-__device__ __forceinline__ float SumOf(const float* sums, int row, int column) {
-  float sum = 0.0f;
-#pragma unroll
-  for (int w = 0; w < kInnerWarps; ++w) {
-    sum += sums[(w * kTileRows + row) * kSumStride + column];
-  }
-  return sum;
-}
+__device__ __forceinline__ void PutOutputs(const Args& args, const char* stage, int first_row,
+                                           int first_unit, int t) {
+  const int batch = static_cast<int>(args.head.general.sequences.batch);
+  const int warp = threadIdx.x / 32 - kLoopWarps;
+  const int lane = threadIdx.x % 32;
+@put@}
 
-// An element of a tile, and what it is for the network.
-struct Place {
-  int row, unit;  // within the block
-  unsigned b;     // sequence
-  int j;
-  int length;
-  bool there;  // not behind the last unit or sequence
-  bool valid;  // nor padding
+// A step of a tile, and the next one.
+struct Turn {
+  int s, tile;
+  __device__ __forceinline__ Turn Next(int tiles) const {
+    return tile + 1 < tiles ? Turn{s, tile + 1} : Turn{s + 1, 0};
+  }
 };
 
-__device__ __forceinline__ Place PlaceOf(int first_row, int first_unit, int t, int steps,
-                                         int batch, const int* lengths) {
-  Place at;
-  at.row = threadIdx.x / kUnits;
-  at.unit = threadIdx.x % kUnits;
-  at.b = first_row + at.row;
-  at.j = first_unit + at.unit;
-  at.there = threadIdx.x < kTileRows * kUnits && at.b < batch && at.j < kAllUnits;
-  at.length = lengths && at.there ? lengths[at.b] : steps;
-  at.valid = at.there && t < at.length;
-  return at;
-}
+// By the moving warps: fetches inputs one turn ahead, and puts outputs away one turn behind.
+struct Mover {
+  const Args& args;
+  char* inputs;  // of even turns, then of odd ones
+  const char* outputs;
+  int first_tile, first_unit, steps, tiles;
+  Turn before;
+
+  __device__ __forceinline__ int RowOf(Turn turn) const {
+    return (first_tile + turn.tile) * kTileRows;
+  }
+  __device__ __forceinline__ int TimeOf(Turn turn) const {
+    return args.head.general.reverse ? steps - 1 - turn.s : turn.s;
+  }
+  __device__ __forceinline__ void Fetch(Turn turn, int parity) const {
+    if (turn.s < steps) {
+      FetchInputs(args, inputs + parity * kInputBytes, RowOf(turn), first_unit, TimeOf(turn));
+    }
+    asm volatile("cp.async.commit_group;" ::: "memory");
+  }
+  __device__ __forceinline__ void Put() const {
+    PutOutputs(args, outputs, RowOf(before), first_unit, TimeOf(before));
+  }
+  // While others wait for x and multiply; then this turn's inputs are there.
+  __device__ __forceinline__ void Run(Turn turn, int parity) {
+    Fetch(turn.Next(tiles), 1 - parity);
+    if (turn.s + turn.tile > 0) Put();
+    before = turn;
+    asm volatile("cp.async.wait_group 1;" ::: "memory");
+  }
+};
 )";
-  return text;
-}
 
 // The kernel; what stands between @ depends on the program.
-constexpr std::string_view kKernel = R"(
-extern "C" __global__ void __launch_bounds__(kBlockThreadsOfLoop, 1)
+constexpr std::string_view kKernelText = R"(
+extern "C" __global__ void __launch_bounds__(kAllThreads, 1)
     loop(const __grid_constant__ Args args) {
   extern __shared__ uint4 shared[];
-  uint4* const weights = shared;
-  float* const sums = reinterpret_cast<float*>(shared + kBlocks * kColumnTiles * 32);
+  float* const sums = reinterpret_cast<float*>(shared + (kHeld ? 0 : kBlocks * kColumnTiles * 32));
+  char* const all_inputs = reinterpret_cast<char*>(sums + kSumFloats);
+  char* const outputs = all_inputs + 2 * kInputBytes;
+  float* const all_carried = reinterpret_cast<float*>(outputs + kOutputBytes);
   const LoopHead& head = args.head;
   const int steps = static_cast<int>(head.general.range.steps);
   const int batch = static_cast<int>(head.general.sequences.batch);
   const int* const lengths = head.general.range.padded ? head.general.sequences.lengths : nullptr;
-  const int parts = static_cast<int>(head.parts);
-  const int tiles = static_cast<int>(head.tiles);
-  const int group = blockIdx.x / parts;
-  const int first_unit = blockIdx.x % parts * kUnits;
-  const int warp = threadIdx.x / 32;
-  const bool computes = warp < kLoopWarps;
-  const bool waits = warp == kLoopWarps;
-  bool lost = false;
-  if (computes) LoadWeights(head, first_unit, weights);
+  const unsigned char* const resets = head.general.sequences.resets;
+  constexpr int kParts = kPaddedUnits / kUnits;
+  const int tiles = head.tiles;
+  const int first_tile = blockIdx.x / kParts * tiles;
+  const int first_unit = blockIdx.x % kParts * kUnits;
+  const bool has_init = kHasInit && head.x.init;
+  char* const exchange = head.exchange + static_cast<long long>(first_tile) * kSlots * kSlotBytes;
+  const bool computes = threadIdx.x < kLoopThreads;
+  const bool moves = !computes && threadIdx.x < kLoopThreads + kMovingThreads;
+  const bool clears = !computes && !moves;
+  Mover mover{args, all_inputs, outputs, first_tile, first_unit, steps, tiles, {0, 0}};
+  Multiplier multiplier;
+  if (moves) mover.Fetch({0, 0}, 0);
+  if (computes) multiplier.Load(head, first_unit, shared);
+  for (int tile = 0; computes && has_init && tile < tiles; ++tile) {
+    const Place at =
+        PlaceOf((first_tile + tile) * kTileRows, first_unit, 0, steps, batch, nullptr);
+    char* const slot = exchange + (tile * kSlots + kSlots - 1) * kSlotBytes;
+@inits@  }
+@biases@  int parity = 0;
   __syncthreads();
   for (int s = 0; s < steps; ++s) {
     const int t = head.general.reverse ? steps - 1 - s : s;
-    const bool multiplied = s > 0 || head.x.init;
+    const bool multiplied = s > 0 || has_init;
     for (int tile = 0; tile < tiles; ++tile) {
-      unsigned* const arrivals = head.arrivals + group * tiles + tile;
-      if (waits) {
-        if (s > 0 && threadIdx.x % 32 == 0) Await(arrivals, s * parts, head.fault, &lost);
-        __syncwarp();
-        Meet(kArrived, kLoopThreads + 32);
-        continue;
-      }
-      if (!computes) {
-        Meet(kWritten, kLoopThreads + 32);
-        if (threadIdx.x % 32 == 0) Arrive(arrivals);
-        continue;
-      }
-      const int first_row = (group * tiles + tile) * kTileRows;
-      const Place at = PlaceOf(first_row, first_unit, t, steps, batch, lengths);
-      const unsigned now = t * batch + at.b;
+      char* const slots = exchange + tile * kSlots * kSlotBytes;
+      const char* const inputs = all_inputs + parity * kInputBytes;
+      const Place at =
+          PlaceOf((first_tile + tile) * kTileRows, first_unit, t, steps, batch, lengths);
+      const int element = at.row * kUnits + at.unit;
+      float* const carried = all_carried + tile * kCarried * kTileRows * kUnits + element;
       // Under way while the block waits.
-@rows@@bits@      Meet(kArrived, kLoopThreads + 32);
-      if (multiplied) {
-        const char* const x = s > 0 ? RowAt(head.x, @x@) : head.x.init + first_row * head.x.init_row_bytes;
-        Multiply(x, s > 0 ? head.x.row_bytes : head.x.init_row_bytes, batch - first_row, weights,
-                 sums);
+@bits@@anew@      if (computes && multiplied) {
+        multiplier.Run(slots + (s + kSlots - 1) % kSlots * kSlotBytes, sums);
       }
-      Meet(kSummed, kLoopThreads);
-      float @inputs@;
-      float @results@;
-      if (at.valid) {
-@sums@        step_compute(@arguments@);
+      if (moves) mover.Run({s, tile}, parity);
+      // Partial sums are in shared memory, and the step's inputs.
+      __syncthreads();
+      if (computes) {
+        float @results@;
+@declarations@        if (at.valid) {
+@inputs@@sums@          step_compute(@arguments@);
+        }
+        char* const slot = slots + s % kSlots * kSlotBytes;
+@parts@        // Nobody waits for the rest.
+        if (at.row < kTileRows) {
+@carry@@kept@@stores@        }
       }
-      if (at.there) {
-@parts@      }
-      Meet(kWritten, kLoopThreads + 32);
-      // Nobody waits for the rest.
-      if (at.there) {
-@kept@@stores@      }
+      if (clears) Clear(slots + (s + 2) % kSlots * kSlotBytes, first_unit);
+      // They are read, and outputs are in shared memory.
+      __syncthreads();
+      parity = 1 - parity;
     }
+    if (clears) FenceDevice();
   }
+  if (moves) mover.Put();
 }
 
 }  // namespace turbolstm::cuda
 )";
 
+void Replace(std::string* text, std::string_view what, const std::string& by) {
+  text->replace(text->find(what), what.size(), by);
+}
+
 // What the program makes of the kernel's text.
 class KernelText {
  public:
-  explicit KernelText(const LoopStep& step) : step_(step), program_(step.program) {}
+  KernelText(const LoopStep& step, const LoopTile& tile)
+      : step_(step), program_(step.program), tile_(tile) {}
 
-  std::string Write() {
-    std::string text(kKernel);
-    Replace(&text, "@rows@", Rows());
-    Replace(&text, "@x@", Row(step_.x, "first_row", step_.x.forward ? "(t - 1)" : "(t + 1)"));
+  std::string Write() const {
+    std::string mover(kMoverText);
+    Replace(&mover, "@fetch@", Fetch());
+    Replace(&mover, "@put@", Put());
+    std::string text(kKernelText);
+    Replace(&text, "@inits@", HandOver("0.0f", "true"));
+    Replace(&text, "@biases@", Biases());
     Replace(&text, "@bits@", Bits());
-    Replace(&text, "@inputs@", Inputs());
+    Replace(&text, "@anew@", Anew());
     Replace(&text, "@results@", Results());
+    Replace(&text, "@declarations@", Declarations());
+    Replace(&text, "@inputs@", Inputs());
     Replace(&text, "@sums@", Sums());
     Replace(&text, "@arguments@", ComputeArguments({"step", program_}));
+    Replace(&text, "@parts@", HandOver("y", "anew"));
+    Replace(&text, "@carry@", Carry());
     Replace(&text, "@kept@", Kept());
-    Replace(&text, "@parts@", Stores(true));
-    Replace(&text, "@stores@", Stores(false));
-    return text;
+    Replace(&text, "@stores@", Stores());
+    return mover + text;
   }
 
  private:
-  static void Replace(std::string* text, std::string_view what, const std::string& by) {
-    text->replace(text->find(what), what.size(), by);
-  }
-
   // Whether an input has nothing in memory: it is the product.
   bool IsProductAlone(size_t input) const {
     return std::any_of(step_.products.begin(), step_.products.end(),
                        [&](const ProductInput& p) { return p.input == input && !p.reads; });
+  }
+
+  // Read by who needs it, at every step.
+  bool IsDirect(size_t input) const {
+    return !IsProductAlone(input) && step_.carried[input] < 0 && !IsStaged(step_, input);
   }
 
   // The number of a row at a step.
@@ -314,26 +276,123 @@ class KernelText {
 
   // Where an input's row lies at a valid element.
   static std::string Address(const LoopRows& rows, size_t input) {
-    if (rows.delay == 0) {
-      return fmt::format(
-          "RowAt(args.in[{}], {})", input,
-          rows.kind == RowKind::kStep && rows.period == 0 ? "now" : Row(rows, "at.b", "t"));
-    }
-    std::string none = "nullptr";
-    if (rows.has_init) {
-      none = fmt::format("args.in[{0}].init + at.b * args.in[{0}].init_row_bytes", input);
-    }
-    return fmt::format("{} ? RowAt(args.in[{}], {}) : {}",
-                       rows.forward ? "t > 0" : "t + 1 < at.length", input,
-                       Row(rows, "at.b", rows.forward ? "(t - 1)" : "(t + 1)"), none);
+    if (rows.delay == 0)
+      return fmt::format("RowAt(args.in[{}], {})", input, Row(rows, "at.b", "t"));
+    const std::string_view source = rows.forward ? "(t - 1)" : "(t + 1)";
+    return fmt::format("{} ? RowAt(args.in[{}], {}) : {}", HasPast(rows), input,
+                       Row(rows, "at.b", source), Init(rows, input));
   }
 
-  std::string Rows() const {
+  // Whether there is a step that a delay of one reads.
+  static std::string HasPast(const LoopRows& rows) {
+    return fmt::format("{} && !(resets && resets[{} * batch + at.b])",
+                       rows.forward ? "t > 0" : "t + 1 < at.length",
+                       !rows.adjoint  ? "t"
+                       : rows.forward ? "(t - 1)"
+                                      : "(t + 1)");
+  }
+
+  static std::string Init(const LoopRows& rows, size_t input) {
+    if (!rows.has_init) return "nullptr";
+    return fmt::format(
+        "(args.in[{0}].init ? args.in[{0}].init + at.b * args.in[{0}].init_row_bytes : nullptr)",
+        input);
+  }
+
+  // Whether who reads this step's x begins anew: behind a reset, or, in reverse, behind padding.
+  std::string Anew() const {
+    if (step_.x.adjoint) {
+      return "      const bool anew = at.valid && resets && resets[t * batch + at.b];\n";
+    }
+    const std::string_view reader = step_.x.forward ? "(t + 1)" : "(t - 1)";
+    return fmt::format(
+        "      const bool anew = {} ||\n"
+        "                        (at.there && s + 1 < steps && resets && resets[{} * batch + "
+        "at.b]);\n",
+        step_.x.forward ? "false" : "!at.valid", reader);
+  }
+
+  // Inputs and outputs are dealt out to the moving warps.
+  static std::string ByWarp(const std::vector<std::string>& work) {
     std::string text;
-    for (size_t i = 0; i < program_.inputs.size(); ++i) {
-      if (IsProductAlone(i)) continue;
-      text += fmt::format("      const char* row{} = nullptr;\n      if (at.valid) row{} = {};\n",
-                          i, i, Address(step_.inputs[i], i));
+    for (size_t warp = 0; warp < kMovingWarps; ++warp) {
+      text += fmt::format("  if (warp == {}) {{\n", warp);
+      for (size_t i = warp; i < work.size(); i += kMovingWarps) text += work[i];
+      text += "  }\n";
+    }
+    return text;
+  }
+
+  std::string Fetch() const {
+    std::vector<std::string> work;
+    int64_t offset = 0;
+    for (size_t i = 0; i < step_.inputs.size(); ++i) {
+      if (!IsStaged(step_, i)) continue;
+      const auto size = static_cast<int64_t>(SizeOf(program_.inputs[i]));
+      work.push_back(fmt::format(R"(#pragma unroll
+    for (int first = 0; first < {0}; first += 32) {{
+      const int k = first + lane;
+      if ({0} % 32 != 0 && k >= {0}) break;
+      struct {{
+        unsigned b;
+        int length;
+      }} at;
+      at.b = first_row + k / {1};
+      at.length = lengths && at.b < batch ? lengths[at.b] : steps;
+      const char* row = nullptr;
+      if (at.b < batch) row = {2};
+      Fetch<{3}>(stage + {4} + k * 16, row, first_unit + k % {1} * {5});
+    }}
+)",
+                                 kTileRows * Chunks(size), Chunks(size),
+                                 Address(step_.inputs[i], i), size, offset, 16 / size));
+      offset += kTileRows * tile_.units * size;
+    }
+    return ByWarp(work);
+  }
+
+  // All that a warp puts away is loaded before any of it is stored.
+  std::string Put() const {
+    std::vector<std::string> loads, stores;
+    int64_t offset = 0;
+    for (size_t i = 0; i < step_.outputs.size(); ++i) {
+      if (!IsStored(step_, i)) continue;
+      const auto size = static_cast<int64_t>(SizeOf(OutputType(step_, i)));
+      const int64_t chunks = kTileRows * Chunks(size);
+      for (int64_t first = 0; first < chunks; first += 32) {
+        const std::string name = fmt::format("chunk{}_{}", i, first);
+        const std::string there = chunks % 32 != 0 ? fmt::format("lane < {}", chunks) : "true";
+        loads.push_back(
+            fmt::format("    uint4 {};\n    if ({}) {} = *reinterpret_cast<const uint4*>(stage + "
+                        "{} + lane * 16);\n",
+                        name, there, name, offset + first * 16));
+        stores.push_back(fmt::format(
+            "    if ({0} && first_row + ({1} + lane) / {2} < batch) {{\n"
+            "      const unsigned b = first_row + ({1} + lane) / {2};\n"
+            "      Put<{3}>(RowAt(args.out[{4}], {5}), {6}, first_unit + lane % {2} * {7});\n"
+            "    }}\n",
+            there, first, Chunks(size), size, i, Row(step_.outputs[i], "b", "t"), name, 16 / size));
+      }
+      offset += kTileRows * tile_.units * size;
+    }
+    std::vector<std::string> work(kMovingWarps);
+    for (size_t i = 0; i < loads.size(); ++i) work[i % kMovingWarps] += loads[i];
+    for (size_t i = 0; i < stores.size(); ++i) work[i % kMovingWarps] += stores[i];
+    return ByWarp(work);
+  }
+
+  // Of 16 bytes, in a row's share of a block.
+  int64_t Chunks(int64_t size) const { return tile_.units * size / 16; }
+
+  std::string Biases() const {
+    std::string text;
+    for (size_t g = 0; g < step_.products.size(); ++g) {
+      text += fmt::format(
+          "  const float bias{0} = head.bias && first_unit + threadIdx.x % kUnits < kAllUnits\n"
+          "                          ? head.bias[kColumns[{0}] + first_unit + threadIdx.x % "
+          "kUnits]\n"
+          "                          : 0.0f;\n",
+          g);
     }
     return text;
   }
@@ -341,22 +400,51 @@ class KernelText {
   std::string Bits() const {
     std::string text;
     for (size_t i = 0; i < program_.inputs.size(); ++i) {
-      if (IsProductAlone(i)) continue;
-      const InputKind kind = program_.program.inputs[i];
-      const bool by_column = kind == InputKind::kElement || kind == InputKind::kRowVector;
-      text += fmt::format("      const auto bits{0} = LoadBits<{1}>(row{0}, {2});\n", i,
-                          MemoryTypeName(program_.inputs[i]), by_column ? "at.j" : "0");
+      if (step_.carried[i] >= 0) {
+        const LoopRows& rows = step_.inputs[i];
+        text += fmt::format(
+            "      const bool past{0} = at.valid && {1};\n"
+            "      const char* row{0} = nullptr;\n"
+            "      if (at.valid && !past{0}) row{0} = {2};\n"
+            "      const auto bits{0} = LoadBits<{3}>(row{0}, at.j);\n",
+            i, HasPast(rows), Init(rows, i), MemoryTypeName(program_.inputs[i]));
+      } else if (IsDirect(i)) {
+        const InputKind kind = program_.program.inputs[i];
+        const bool by_column = kind == InputKind::kElement || kind == InputKind::kRowVector;
+        text += fmt::format(
+            "      const char* row{0} = nullptr;\n"
+            "      if (at.valid) row{0} = {1};\n"
+            "      const auto bits{0} = LoadBits<{2}>(row{0}, {3});\n",
+            i, Address(step_.inputs[i], i), MemoryTypeName(program_.inputs[i]),
+            by_column ? "at.j" : "0");
+      }
     }
     return text;
   }
 
+  std::string Declarations() const {
+    std::string text = "      float ";
+    for (size_t i = 0; i < program_.inputs.size(); ++i) {
+      text += fmt::format("{}x{} = 0.0f", i == 0 ? "" : ", ", i);
+    }
+    return text + ";\n";
+  }
+
   std::string Inputs() const {
     std::string text;
+    int64_t offset = 0, carried = 0;
     for (size_t i = 0; i < program_.inputs.size(); ++i) {
-      text += fmt::format("{}x{} = ", i == 0 ? "" : ", ", i);
-      text += IsProductAlone(i)
-                  ? "0.0f"
-                  : fmt::format("{}::Widen(bits{})", MemoryTypeName(program_.inputs[i]), i);
+      const std::string_view type = MemoryTypeName(program_.inputs[i]);
+      if (IsStaged(step_, i)) {
+        text += fmt::format("        x{} = Staged<{}>(inputs + {}, element);\n", i, type, offset);
+        offset += kTileRows * tile_.units * static_cast<int64_t>(SizeOf(program_.inputs[i]));
+      } else if (step_.carried[i] >= 0) {
+        text += fmt::format(
+            "        x{0} = past{0} ? carried[{1} * kTileRows * kUnits] : {2}::Widen(bits{0});\n",
+            i, carried++, type);
+      } else if (IsDirect(i)) {
+        text += fmt::format("        x{0} = {1}::Widen(bits{0});\n", i, type);
+      }
     }
     return text;
   }
@@ -373,91 +461,79 @@ class KernelText {
     std::string text;
     for (size_t g = 0; g < step_.products.size(); ++g) {
       text += fmt::format(
-          "        if (head.bias) x{0} += head.bias[kColumns[{1}] + at.j];\n"
+          "        x{0} += bias{1};\n"
           "        if (multiplied) x{0} += SumOf(sums, at.row, {1} * kUnits + at.unit);\n",
           step_.products[g].input, g);
     }
     return text;
   }
 
+  std::string HandOver(std::string_view value, std::string_view anew) const {
+    std::string text = "      const Product::Bits parts_of_x[kPartsOfX] = {";
+    int part = 0;
+    for (size_t i = 0; i < program_.outputs.size(); ++i) {
+      if (step_.x_columns[i] < 0) continue;
+      text += fmt::format("{}Handed<{}>(head, at, {}, {})", part == 0 ? "" : ", ", part,
+                          value == "y" ? fmt::format("y{}", i) : std::string(value), anew);
+      ++part;
+    }
+    return text + "};\n      HandOver(slot, at, parts_of_x);\n";
+  }
+
+  // As what is read would be if it came from memory.
+  std::string Carry() const {
+    std::string text;
+    int64_t carried = 0;
+    for (const int64_t output : step_.carried) {
+      if (output < 0) continue;
+      text +=
+          fmt::format("        carried[{} * kTileRows * kUnits] = Rounded<{}>(y{});\n", carried++,
+                      MemoryTypeName(program_.outputs[static_cast<size_t>(output)]), output);
+    }
+    return text;
+  }
+
   std::string Kept() const {
     std::string text;
-    size_t kept = 0;
+    size_t output = program_.outputs.size();
     for (const ProductInput& product : step_.products) {
-      if (!product.kept) continue;
-      text += Store(step_.kept[kept], program_.outputs.size() + kept,
-                    fmt::format("at.valid ? x{} : 0.0f", product.input));
-      ++kept;
+      if (product.kept)
+        text += Store(output++, fmt::format("at.valid ? x{} : 0.0f", product.input));
     }
     return text;
   }
 
-  // Of the outputs that are parts of x, or of the others.
-  std::string Stores(bool parts) const {
+  std::string Stores() const {
     std::string text;
-    for (size_t i = 0; i < program_.outputs.size(); ++i) {
-      if (step_.parts_of_x[i] == parts)
-        text += Store(program_.outputs[i], i, fmt::format("y{}", i));
-    }
+    for (size_t i = 0; i < program_.outputs.size(); ++i) text += Store(i, fmt::format("y{}", i));
     return text;
   }
 
-  std::string Store(DType dtype, size_t output, const std::string& value) const {
-    const LoopRows& rows = step_.outputs[output];
-    return fmt::format("        Store<{}>(RowAt(args.out[{}], {}), at.j, {});\n",
-                       MemoryTypeName(dtype), output,
-                       rows.period == 0 ? "now" : Row(rows, "at.b", "t"), value);
+  std::string Store(size_t output, const std::string& value) const {
+    if (!IsStored(step_, output)) return "";
+    int64_t offset = 0;
+    for (size_t i = 0; i < output; ++i) {
+      if (IsStored(step_, i)) offset += static_cast<int64_t>(SizeOf(OutputType(step_, i)));
+    }
+    return fmt::format("        Stage<{}>(outputs + {}, element, {});\n",
+                       MemoryTypeName(OutputType(step_, output)), offset * kTileRows * tile_.units,
+                       value);
   }
 
   const LoopStep& step_;
   const TypedProgram& program_;
+  const LoopTile& tile_;
 };
 
 }  // namespace
-
-// The first tile of a step shows all latencies; those of further tiles hide behind each other.
-double PersistentCost(const LoopStep& step, const LoopTile& tile) {
-  constexpr double kCacheBytesPerSecond = 8e12;  // all blocks read x from the same cache
-  const double row = static_cast<double>(BlocksOf(step) * kBlockBytes);
-  const double weights = row * static_cast<double>(Width(step, tile.units));
-  const double reading =
-      row * static_cast<double>(kTileRows * tile.parts * tile.groups) / kCacheBytesPerSecond;
-  const double first =
-      0.8e-6 + 1.25e-8 * static_cast<double>(tile.parts) + 1.3e-11 * weights + reading;
-  const double further = 0.95e-6 + 3.4e-12 * weights + 0.4 * reading;
-  return first + further * static_cast<double>(tile.tiles - 1);
-}
-
-double StepwiseCost(const LoopStep& step, int64_t batch) {
-  const double size = std::sqrt(static_cast<double>(step.inner * step.columns));
-  const double wide = SizeOf(step.operand) > 2 ? 1.5 : 1;
-  return wide * (4.2e-6 + 1.25e-9 * size + 1.1e-11 * size * static_cast<double>(batch));
-}
-
-LoopTile ChooseTile(const LoopStep& step, int64_t batch, int64_t processors, int64_t shared_limit) {
-  LoopTile best;
-  const int64_t all_tiles = CeilDiv(batch, kTileRows);
-  for (const int64_t units : {8, 16, 32}) {
-    LoopTile tile;
-    tile.units = units;
-    tile.warps = std::max<int64_t>(8, units / 2);
-    tile.parts = CeilDiv(step.units, units);
-    tile.shared_bytes = SharedBytes(step, tile);
-    if (tile.parts > processors || tile.shared_bytes > shared_limit) continue;
-    const int64_t most_groups = std::min(all_tiles, processors / tile.parts);
-    tile.tiles = CeilDiv(all_tiles, most_groups);
-    tile.groups = CeilDiv(all_tiles, tile.tiles);
-    if (best.parts == 0 || PersistentCost(step, tile) < PersistentCost(step, best)) best = tile;
-  }
-  return best;
-}
 
 std::string EmitLoop(const LoopStep& step, const LoopTile& tile) {
   std::string source(kLoopDeviceText);
   source += "\nnamespace turbolstm::cuda {\n";
   source += EmitComputeFunction({"step", step.program});
-  source += Body(step, tile);
-  source += KernelText(step).Write();
+  source += Constants(step, tile);
+  source += kBlockText;
+  source += KernelText(step, tile).Write();
   return source;
 }
 

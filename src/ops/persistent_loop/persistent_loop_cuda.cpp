@@ -1,5 +1,6 @@
 #include "ops/persistent_loop/persistent_loop_cuda.h"
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -9,6 +10,7 @@
 #include "backend/cuda/check_cuda.h"
 #include "base/error.h"
 #include "ops/persistent_loop/device_code_cuda.h"
+#include "ops/persistent_loop/emitter_cuda.h"
 #include "ops/pointwise/machine_code_cuda.h"
 
 namespace turbolstm::cuda {
@@ -46,12 +48,13 @@ void Append(std::vector<std::byte>* bytes, const Value& value) {
 
 }  // namespace
 
-PersistentLoop::PersistentLoop(const LoopStep& step, int64_t batch) {
-  if (batch == 0 || !Attribute(cudaDevAttrCooperativeLaunch) || CurrentCapability() < 80) return;
-  tile_ = ChooseTile(step, batch, Attribute(cudaDevAttrMultiProcessorCount),
-                     Attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin));
-  if (Fits() && StepwiseCost(step, batch) < PersistentCost(step, tile_)) tile_ = {};
-  if (!Fits()) return;
+LoopTile TileOnThisDevice(const LoopStep& step, int64_t batch) {
+  if (batch == 0 || !Attribute(cudaDevAttrCooperativeLaunch) || CurrentCapability() < 80) return {};
+  return ChooseTile(step, batch, Attribute(cudaDevAttrMultiProcessorCount),
+                    Attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin));
+}
+
+PersistentLoop::PersistentLoop(const LoopStep& step, const LoopTile& tile) : tile_(tile) {
   kernel_ = Load(EmitLoop(step, tile_));
   int device = 0;
   TL_CUDA_CHECK(cudaGetDevice(&device));
@@ -60,24 +63,19 @@ PersistentLoop::PersistentLoop(const LoopStep& step, int64_t batch) {
                                                 static_cast<int>(tile_.shared_bytes), device));
 }
 
-int64_t PersistentLoop::ScratchBytes() const {
-  return tile_.groups * tile_.tiles * static_cast<int64_t>(sizeof(unsigned));
-}
-
 void PersistentLoop::Launch(const LoopRun& run, void* scratch, int* fault,
                             cudaStream_t stream) const {
   if (run.range.steps == 0) return;
-  TL_CUDA_CHECK(cudaMemsetAsync(scratch, 0, static_cast<size_t>(ScratchBytes()), stream));
+  TL_CUDA_CHECK(cudaMemsetAsync(scratch, 0xff, static_cast<size_t>(tile_.exchange_bytes), stream));
   LoopHead head;
   head.general = {run.sequences, run.range, 0, run.reverse ? 1 : 0};
   head.x = run.x;
   head.weight = static_cast<const char*>(run.weight);
-  head.weight_stride = run.weight_stride;
-  head.weight_transposed = run.weight_transposed ? 1 : 0;
+  head.row_stride = run.weight_transposed ? 1 : run.weight_stride;
+  head.inner_stride = run.weight_transposed ? run.weight_stride : 1;
   head.bias = run.bias;
-  head.arrivals = static_cast<unsigned*>(scratch);
+  head.exchange = static_cast<char*>(scratch);
   head.fault = fault;
-  head.parts = tile_.parts;
   head.tiles = tile_.tiles;
   std::vector<std::byte> bytes;
   Append(&bytes, head);
@@ -91,13 +89,17 @@ void PersistentLoop::Launch(const LoopRun& run, void* scratch, int* fault,
                                             stream));
 }
 
-bool IsAligned(const LoopStep& step, const RowOperand& x, const void* weight) {
-  constexpr int64_t kAtOnce = 16;
-  const auto place = [](const void* address) { return reinterpret_cast<uintptr_t>(address); };
-  return place(x.data) % kAtOnce == 0 && x.row_bytes % kAtOnce == 0 &&
-         place(weight) % kAtOnce == 0 && place(x.init) % kAtOnce == 0 &&
-         x.init_row_bytes % kAtOnce == 0 &&
-         step.inner * static_cast<int64_t>(SizeOf(step.operand)) % kAtOnce == 0;
+bool IsAligned(const LoopRun& run) {
+  const auto fits = [](const void* place, int64_t bytes) {
+    return (reinterpret_cast<uintptr_t>(place) | static_cast<uint64_t>(bytes)) % 16 == 0;
+  };
+  return std::all_of(run.inputs.begin(), run.inputs.end(),
+                     [&](const RowOperand& input) {
+                       return fits(input.data, input.row_bytes) &&
+                              fits(input.init, input.init_row_bytes);
+                     }) &&
+         std::all_of(run.outputs.begin(), run.outputs.end(),
+                     [&](const RowOutput& output) { return fits(output.data, output.row_bytes); });
 }
 
 }  // namespace turbolstm::cuda
