@@ -38,8 +38,13 @@ ExecutableOptions Resolved(ExecutableOptions options) {
 
 Executable::Executable(Graph graph, const ExecutableOptions& options,
                        std::shared_ptr<StreamPool> pool)
-    : lowered_(Lower(Prepared(std::move(graph), options.recompute), options.precision,
-                     options.recompute ? Reuse::kNone : Reuse::kDeadBuffers)),
+    : Executable(Lower(Prepared(std::move(graph), options.recompute), options.precision,
+                       options.recompute ? Reuse::kNone : Reuse::kDeadBuffers),
+                 options, std::move(pool)) {}
+
+Executable::Executable(LoweredGraph lowered, const ExecutableOptions& options,
+                       std::shared_ptr<StreamPool> pool)
+    : lowered_(std::move(lowered)),
       options_(Resolved(options)),
       pool_(pool ? std::move(pool) : std::make_shared<StreamPool>(options_.streams)),
       memory_(lowered_, options_.streams) {
@@ -55,7 +60,8 @@ void Executable::SetShape(int64_t steps, int64_t batch, std::span<const int32_t>
   RowLayout layout(steps, batch, lengths, resets);
   const Plan& plan = PlanFor(steps, batch);
   // Errors until here change nothing.
-  has_results_ = has_memory_ = false;
+  has_memory_ = false;
+  progress_ = Progress::kNothing;
   if (plan_ == nullptr || plan_->partition.weights != plan.partition.weights) {
     const WeightSlots& slots = plan.partition.weights;
     weights_.resize(static_cast<size_t>(slots.count()));
@@ -94,6 +100,10 @@ std::unique_ptr<Plan> Executable::MakePlan(int64_t steps, int64_t batch) const {
   made->schedule = ListSchedule(tasks, DeriveDependencies(tasks), options_.streams);
   if (options_.verify) VerifySchedule(tasks, made->schedule);
   made->program = StreamProgram(made->schedule.streams, made->schedule.waits);
+  if (!options_.late_inputs.empty()) {
+    made->halves = SplitPlan(lowered_, made->partition, options_.late_inputs, options_.streams,
+                             options_.verify);
+  }
   return made;
 }
 
@@ -117,18 +127,36 @@ void Executable::BindIndices(std::string_view name, std::span<const int32_t> ind
   BindBytes(name, reinterpret_cast<const std::byte*>(indices.data()), std::ssize(indices), true);
 }
 
-void Executable::PlaceInputs() {
+void Executable::BindRows(std::string_view name, std::span<const float> values) {
+  const NamedView& input = InputNamed(lowered_, name, false);
+  TL_CHECK(input.domain == Domain::kStep, "[bind] '{}' has no rows of steps", name);
+  const int64_t wanted = layout_.rows() * input.view.width;
+  TL_CHECK(std::ssize(values) == wanted, "[bind] '{}' got {} elements, {} rows of {} have {}", name,
+           values.size(), layout_.rows(), input.view.width, wanted);
+  bound_.insert_or_assign(
+      std::string(name),
+      Bound{reinterpret_cast<const std::byte*>(values.data()), std::ssize(values), true});
+}
+
+void Executable::Place(const NamedView& input) {
+  const auto bound = bound_.find(input.name);
+  TL_CHECK(bound != bound_.end(), "[run] '{}' is not bound", input.name);
+  const auto& [data, elements, rows] = bound->second;
+  const int64_t wanted = rows ? layout_.rows() * input.view.width : ElementsOf(input);
+  TL_CHECK(elements == wanted, "[run] '{}' was bound with {} elements, the shape wants {}",
+           input.name, elements, wanted);
+  if (rows || input.domain == Domain::kStatic || layout_.dense()) {
+    memory_.Bind(input.view.buffer, const_cast<std::byte*>(data));
+  } else {
+    PackInput(input, data);
+  }
+}
+
+void Executable::PlaceInputs(bool late) {
   for (const NamedView& input : lowered_.inputs) {
-    const auto bound = bound_.find(input.name);
-    TL_CHECK(bound != bound_.end(), "[run] '{}' is not bound", input.name);
-    TL_CHECK(bound->second.elements == ElementsOf(input),
-             "[run] '{}' was bound with {} elements, the shape wants {}", input.name,
-             bound->second.elements, ElementsOf(input));
-    if (input.domain == Domain::kStatic || layout_.dense()) {
-      memory_.Bind(input.view.buffer, const_cast<std::byte*>(bound->second.data));
-    } else {
-      PackInput(input, bound->second.data);
-    }
+    const bool is_late =
+        std::ranges::find(options_.late_inputs, input.name) != options_.late_inputs.end();
+    if (is_late == late) Place(input);
   }
 }
 
@@ -142,26 +170,59 @@ void Executable::PackInput(const NamedView& value, const std::byte* from) {
   });
 }
 
-void Executable::Run(const RunOptions& options) {
-  has_results_ = false;
+void Executable::Begin(const RunOptions& options) {
+  progress_ = Progress::kNothing;
   TL_CHECK(has_memory_, "[run] SetShape found no memory for {} steps of {} sequences",
            layout_.steps(), layout_.batch());
-  PlaceInputs();
+  PlaceInputs(false);
   state_.training = options.training;
   state_.seed = options.seed;
   state_.training_step = options.training_step;
   state_.slots = &plan_->partition.weights;
+}
+
+void Executable::End(Progress progress) {
+  progress_ = progress;
+  if (progress == Progress::kAll) weights_packed_ = true;
+  KeepBoundOutputs();
+}
+
+void Executable::Run(const RunOptions& options) {
+  if (!options_.late_inputs.empty()) {
+    RunEarly(options);
+    return RunLate();
+  }
+  Begin(options);
   times_.resize(record_times_ ? plan_->partition.tasks.size() : 0);
   pool_->Run(
       plan_->program, [this](int32_t task, int stream) { RunTask(task, stream); }, times_);
-  weights_packed_ = true;
-  KeepBoundOutputs();
-  has_results_ = true;
+  End(Progress::kAll);
+}
+
+void Executable::RunEarly(const RunOptions& options) {
+  TL_CHECK(!options_.late_inputs.empty(), "[run] no inputs come late, so there are no halves");
+  Begin(options);
+  const PlanHalf& half = plan_->halves.early;
+  pool_->Run(half.program,
+             [&](int32_t i, int stream) { RunTask(half.tasks[static_cast<size_t>(i)], stream); });
+  End(Progress::kEarly);
+}
+
+// A second time the first half's results are overwritten already.
+void Executable::RunLate() {
+  TL_CHECK(progress_ == Progress::kEarly, "[run] the second half follows a first half once");
+  PlaceInputs(true);
+  progress_ = Progress::kNothing;
+  const PlanHalf& half = plan_->halves.late;
+  pool_->Run(half.program,
+             [&](int32_t i, int stream) { RunTask(half.tasks[static_cast<size_t>(i)], stream); });
+  End(Progress::kAll);
 }
 
 // Outputs that are inputs outlive the memory these were bound in.
 void Executable::KeepBoundOutputs() {
   for (const NamedView& output : lowered_.outputs) {
+    if (!IsReady(output)) continue;
     if (IsBound(output) && (layout_.dense() || output.domain == Domain::kStatic)) {
       const auto* values = reinterpret_cast<const float*>(memory_.base(output.view.buffer, 0));
       unpacked_[output.name].assign(values, values + ElementsOf(output));
@@ -229,9 +290,30 @@ void Executable::RunGroup(const Group& group, const Task& task, const Work& work
   }
 }
 
-std::span<const float> Executable::Output(std::string_view name) {
+bool Executable::IsReady(const NamedView& output) const {
+  return progress_ == Progress::kAll ||
+         (progress_ == Progress::kEarly &&
+          !plan_->halves.is_late[static_cast<size_t>(output.view.buffer)]);
+}
+
+const NamedView& Executable::ReadyOutput(std::string_view name) const {
   const NamedView& output = OutputNamed(lowered_, name);
-  TL_CHECK(has_results_, "[output] '{}' is asked for before a run of this shape", name);
+  TL_CHECK(progress_ != Progress::kNothing, "[output] '{}' is asked for before a run of this shape",
+           name);
+  TL_CHECK(IsReady(output), "[output] '{}' is asked for before the second half of the run", name);
+  return output;
+}
+
+std::span<const float> Executable::OutputRows(std::string_view name) {
+  const NamedView& output = ReadyOutput(name);
+  TL_CHECK(output.domain == Domain::kStep && !IsBound(output), "[output] '{}' has no rows of steps",
+           name);
+  return {reinterpret_cast<const float*>(memory_.base(output.view.buffer, 0)),
+          static_cast<size_t>(layout_.rows() * output.view.width)};
+}
+
+std::span<const float> Executable::Output(std::string_view name) {
+  const NamedView& output = ReadyOutput(name);
   if (IsBound(output) && (layout_.dense() || output.domain == Domain::kStatic)) {
     return unpacked_[output.name];
   }

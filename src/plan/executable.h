@@ -10,6 +10,7 @@
 
 #include "graph/graph.h"
 #include "plan/execution.h"
+#include "plan/halves.h"
 #include "plan/lowered.h"
 #include "plan/memory.h"
 #include "plan/partition.h"
@@ -25,6 +26,7 @@ struct Plan {
   Partition partition;
   Schedule schedule;
   StreamProgram program;
+  PlanHalves halves;  // where there are late inputs
 };
 
 struct ExecutableOptions {
@@ -37,6 +39,8 @@ struct ExecutableOptions {
   // everything else of the forward pass again (see RecomputeActivations), and lets values share
   // memory where some wait for that (see BufferPlaces).
   bool recompute = false;
+  // Inputs that the caller has only after a first half of the run, see RunEarly.
+  std::vector<std::string> late_inputs = {};
 };
 
 // Runs a graph on the CPU: lowered once, planned once for each shape, with its memory. Bound memory
@@ -50,6 +54,9 @@ class Executable final : public Execution {
   // pool: threads to share with others; by default the executable has its own.
   Executable(Graph graph, const ExecutableOptions& options,
              std::shared_ptr<StreamPool> pool = nullptr);
+  // What another executable has made of its graph: precision is that of the lowered graph.
+  Executable(LoweredGraph lowered, const ExecutableOptions& options,
+             std::shared_ptr<StreamPool> pool = nullptr);
 
   void SetShape(int64_t steps, int64_t batch, std::span<const int32_t> lengths = {},
                 std::span<const uint8_t> resets = {}) override;
@@ -58,6 +65,16 @@ class Executable final : public Execution {
   void ParametersChanged() override { weights_packed_ = false; }
   void Run(const RunOptions& options = {}) override;
   std::span<const float> Output(std::string_view name) override;
+
+  // The two halves of Run: what needs no late input, and the rest. In between, outputs that the
+  // first half has made can be read and the late inputs bound; what was bound before stays.
+  void RunEarly(const RunOptions& options = {});
+  void RunLate();
+
+  // Step values as a PackedSequence has them: [rows, F], the rows of all sequences that reach a
+  // step one after the other, longest first (of equally long ones the first first).
+  void BindRows(std::string_view name, std::span<const float> values);
+  std::span<const float> OutputRows(std::string_view name);
 
   // For looking at.
   const LoweredGraph& lowered() const override { return lowered_; }
@@ -75,7 +92,9 @@ class Executable final : public Execution {
   struct Bound {
     const std::byte* data = nullptr;
     int64_t elements = 0;
+    bool rows = false;  // see BindRows
   };
+  enum class Progress : uint8_t { kNothing, kEarly, kAll };
 
   struct KeptPlan {
     std::unique_ptr<Plan> plan;
@@ -84,7 +103,12 @@ class Executable final : public Execution {
 
   int64_t ElementsOf(const NamedView& value) const;
   void BindBytes(std::string_view name, const std::byte* data, int64_t elements, bool index);
-  void PlaceInputs();
+  void Place(const NamedView& input);
+  void PlaceInputs(bool late);
+  void Begin(const RunOptions& options);
+  void End(Progress progress);
+  bool IsReady(const NamedView& output) const;
+  const NamedView& ReadyOutput(std::string_view name) const;
   void PackInput(const NamedView& value, const std::byte* from);
   std::span<const float> Unpacked(const NamedView& value);
   bool IsBound(const NamedView& value) const;
@@ -105,7 +129,7 @@ class Executable final : public Execution {
   std::vector<PackedMatrix> weights_;  // by slot of the plan
   bool weights_packed_ = false;        // those made of parameters only, from the bound numbers
   bool has_memory_ = false;            // of the current shape
-  bool has_results_ = false;           // likewise
+  Progress progress_ = Progress::kNothing;
   std::map<std::string, Bound, std::less<>> bound_;
   std::map<std::string, std::vector<float>, std::less<>> unpacked_;
   RunState state_;
