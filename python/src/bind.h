@@ -1,0 +1,11 @@
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+// One function for each bind_<area>.cpp.
+namespace turbolstm {
+
+void BindDevices(nanobind::module_& module);
+void BindRecurrent(nanobind::module_& module);
+
+}  // namespace turbolstm

@@ -1,0 +1,289 @@
+#include "turbolstm/recurrent.h"
+
+#include <algorithm>
+#include <mutex>
+
+#include "api/shared_pool.h"
+#include "base/error.h"
+#include "graph/autodiff.h"
+#include "graph/passes/lower_transforms.h"
+#include "kernels/cell_kernels.h"
+#include "nn/recurrent.h"
+#include "plan/executable.h"
+
+namespace turbolstm {
+namespace {
+
+constexpr std::string_view kLayers = "rnn";
+constexpr std::string_view kPrefix = "rnn.";
+
+std::string Short(const std::string& name) {
+  return name.starts_with(kPrefix) ? name.substr(kPrefix.size()) : name;
+}
+
+RecurrentOptions OptionsOf(const RecurrentSpec& spec) {
+  RecurrentOptions options;
+  options.cell = spec.cell;
+  options.size.input = spec.input;
+  options.size.hidden = spec.hidden;
+  options.size.projection = spec.projection;
+  options.size.heads = spec.heads;
+  options.size.delay = spec.delay;
+  options.size.bias = spec.bias;
+  options.size.clip = spec.clip;
+  options.size.coupled_gates = spec.coupled_gates;
+  options.layers = spec.layers;
+  options.bidirectional = spec.bidirectional;
+  for (const bool reversed : spec.reversed) {
+    options.directions.push_back(reversed ? Direction::kReverse : Direction::kForward);
+  }
+  options.residual = spec.residual;
+  options.dropout = spec.dropout;
+  options.zoneout = spec.zoneout;
+  options.recurrent_dropout = spec.recurrent_dropout;
+  options.initial = spec.given_states ? InitialState::kGiven : InitialState::kZero;
+  return options;
+}
+
+ValueRows RowsOf(Domain domain) {
+  switch (domain) {
+    case Domain::kStatic:
+      return ValueRows::kNone;
+    case Domain::kBatch:
+      return ValueRows::kBatch;
+    case Domain::kStep:
+      return ValueRows::kStep;
+  }
+  Fail("[network] unknown domain {}", static_cast<int>(domain));
+}
+
+void RegisterKernelsOnce() {
+  static std::once_flag once;
+  std::call_once(once, RegisterCellKernels);
+}
+
+}  // namespace
+
+std::vector<CellInfo> ListCells() {
+  std::vector<CellInfo> cells;
+  for (const Cell& cell : AllCells()) {
+    cells.push_back({std::string(cell.name), std::string(cell.description), cell.projects});
+  }
+  return cells;
+}
+
+struct RecurrentNetwork::Compiled {
+  LoweredGraph lowered;
+  ExecutableOptions options;
+  int threads = 0;
+  std::vector<ParameterSpec> specs;  // under short names, as all names here
+  std::vector<ValueInfo> parameters, inputs, outputs;
+  std::vector<StateInfo> states;
+
+  // The name within the graph. Error: there is none, said with the names that there are.
+  std::string NameOf(std::string_view name, const std::vector<ValueInfo>& known) const {
+    std::vector<std::string_view> names;
+    for (const ValueInfo& value : known) {
+      if (value.name == name) return InGraph(value.name);
+      names.push_back(value.name);
+    }
+    Fail("[network] there is no '{}'; there are {}", name, fmt::join(names, ", "));
+  }
+
+  static std::string InGraph(const std::string& name) {
+    const bool plain = name == "x" || name == "y" || name.starts_with("d.");
+    return plain ? name : std::string(kPrefix) + name;
+  }
+};
+
+namespace {
+
+// Adds the backward pass: "d.<output>" to "d.<name>".
+void AddGradients(Graph* graph, const CompileOptions& options,
+                  const std::vector<ValueInfo>& outputs, ExecutableOptions* executable) {
+  std::vector<Cotangent> cotangents;
+  for (const std::string& name : options.cotangents) {
+    const auto output = std::ranges::find(outputs, name, &ValueInfo::name);
+    TL_CHECK(output != outputs.end(), "[network] there is no output '{}' to give a gradient of",
+             name);
+    const NodeId id = graph->FindOutput(name == "y" ? name : std::string(kPrefix) + name);
+    Node input;
+    input.op = Op::kInput;
+    input.domain = graph->node(id).domain;
+    input.features = graph->node(id).features;
+    input.name = "d." + name;
+    cotangents.push_back({id, graph->Add(std::move(input))});
+    executable->late_inputs.push_back("d." + name);
+  }
+  std::vector<NodeId> wrt;
+  for (const std::string& name : options.gradients) {
+    wrt.push_back(graph->Find(name == "x" ? name : std::string(kPrefix) + name));
+    TL_CHECK(wrt.back() != kNoNode, "[network] there is no '{}' to differentiate by", name);
+    const Op op = graph->node(wrt.back()).op;
+    TL_CHECK(op == Op::kInput || op == Op::kParameter,
+             "[network] '{}' is neither input nor parameter to differentiate by", name);
+  }
+  const std::vector<NodeId> gradients = Gradients(graph, cotangents, wrt);
+  for (size_t i = 0; i < wrt.size(); ++i) {
+    if (gradients[i] != kNoNode) graph->AddOutput("d." + options.gradients[i], gradients[i]);
+  }
+}
+
+ValueInfo InfoOf(const NamedView& value) {
+  return {Short(value.name), RowsOf(value.domain), value.features};
+}
+
+}  // namespace
+
+RecurrentNetwork::RecurrentNetwork(const RecurrentSpec& spec, const CompileOptions& options) {
+  RegisterKernelsOnce();
+  TL_CHECK(options.gradients.empty() == options.cotangents.empty(),
+           "[network] got {} names to differentiate by and {} gradients to start from, wants both "
+           "or none",
+           options.gradients.size(), options.cotangents.size());
+  TL_CHECK(spec.input > 0, "[network] got the input size {}, wants > 0", spec.input);
+  auto compiled = std::make_shared<Compiled>();
+  Model model;
+  const Value x = model.builder().Input("x", Domain::kStep, {spec.input});
+  const RecurrentResult result = Recurrent(model, std::string(kLayers), x, OptionsOf(spec));
+  model.graph().AddOutput("y", result.output.id());
+  AddFinalStates(model, result);
+  compiled->outputs.push_back({"y", ValueRows::kStep, {result.output.features()}});
+  for (const RecurrentState& state : result.states) {
+    const std::string initial = Short(state.input);
+    compiled->states.push_back({initial.substr(0, initial.find('_')), initial, Short(state.output),
+                                state.final.features()});
+    compiled->outputs.push_back({Short(state.output), ValueRows::kBatch, {state.final.features()}});
+  }
+  compiled->specs = model.parameters();
+  for (ParameterSpec& parameter : compiled->specs) {
+    parameter.name = Short(parameter.name);
+    compiled->parameters.push_back({parameter.name, ValueRows::kNone, parameter.shape});
+  }
+  Graph graph = model.graph();
+  compiled->options.precision = PrecisionNamed(options.precision);
+  if (!options.gradients.empty()) {
+    LowerTransforms(&graph);
+    AddGradients(&graph, options, compiled->outputs, &compiled->options);
+  }
+  compiled->threads = options.threads;
+  compiled->options.streams = PoolOf(options.threads).streams->streams();
+  compiled->lowered =
+      Executable(std::move(graph), compiled->options, PoolOf(options.threads).streams).lowered();
+  compiled->outputs.clear();
+  for (const NamedView& value : compiled->lowered.inputs) {
+    compiled->inputs.push_back(InfoOf(value));
+  }
+  for (const NamedView& value : compiled->lowered.outputs) {
+    compiled->outputs.push_back(InfoOf(value));
+  }
+  compiled_ = std::move(compiled);
+}
+
+RecurrentNetwork::~RecurrentNetwork() = default;
+
+const std::vector<ValueInfo>& RecurrentNetwork::parameters() const {
+  return compiled_->parameters;
+}
+const std::vector<StateInfo>& RecurrentNetwork::states() const {
+  return compiled_->states;
+}
+const std::vector<ValueInfo>& RecurrentNetwork::inputs() const {
+  return compiled_->inputs;
+}
+const std::vector<ValueInfo>& RecurrentNetwork::outputs() const {
+  return compiled_->outputs;
+}
+
+std::vector<float> RecurrentNetwork::InitialValues(std::string_view parameter,
+                                                   uint64_t seed) const {
+  compiled_->NameOf(parameter, compiled_->parameters);
+  return DrawParameter(*std::ranges::find(compiled_->specs, parameter, &ParameterSpec::name), seed);
+}
+
+std::unique_ptr<RecurrentRun> RecurrentNetwork::NewRun() const {
+  return std::unique_ptr<RecurrentRun>(new RecurrentRun(compiled_));
+}
+
+struct RecurrentRun::State {
+  State(std::shared_ptr<const RecurrentNetwork::Compiled> of)
+      : compiled(std::move(of)),
+        pool(PoolOf(compiled->threads)),
+        executable(compiled->lowered, compiled->options, pool.streams) {}
+
+  bool HasHalves() const { return !compiled->options.late_inputs.empty(); }
+  std::string Input(std::string_view name) const {
+    return compiled->NameOf(name, compiled->inputs);
+  }
+  std::string Output(std::string_view name) const {
+    return compiled->NameOf(name, compiled->outputs);
+  }
+
+  std::shared_ptr<const RecurrentNetwork::Compiled> compiled;
+  SharedPool& pool;
+  Executable executable;
+};
+
+RecurrentRun::RecurrentRun(std::shared_ptr<const RecurrentNetwork::Compiled> compiled)
+    : state_(std::make_unique<State>(std::move(compiled))) {}
+
+RecurrentRun::~RecurrentRun() = default;
+
+void RecurrentRun::SetShape(int64_t steps, int64_t batch, std::span<const int32_t> lengths,
+                            std::span<const uint8_t> resets) {
+  state_->executable.SetShape(steps, batch, lengths, resets);
+}
+
+void RecurrentRun::Bind(std::string_view name, std::span<const float> values) {
+  state_->executable.Bind(state_->Input(name), values);
+}
+
+void RecurrentRun::BindRows(std::string_view name, std::span<const float> values) {
+  state_->executable.BindRows(state_->Input(name), values);
+}
+
+void RecurrentRun::ParametersChanged() {
+  state_->executable.ParametersChanged();
+}
+
+void RecurrentRun::Forward(bool training, uint64_t seed) {
+  CheckProcess(state_->pool);
+  const std::lock_guard turn(state_->pool.turn);
+  const RunOptions options{.training = training, .seed = seed};
+  if (state_->HasHalves()) {
+    state_->executable.RunEarly(options);
+  } else {
+    state_->executable.Run(options);
+  }
+}
+
+void RecurrentRun::Backward() {
+  TL_CHECK(state_->HasHalves(), "[run] the network was compiled without gradients");
+  CheckProcess(state_->pool);
+  const std::lock_guard turn(state_->pool.turn);
+  state_->executable.RunLate();
+}
+
+namespace {
+
+void CopyOut(std::string_view name, std::span<const float> from, std::span<float> to) {
+  TL_CHECK(from.size() == to.size(), "[output] '{}' has {} elements, got room for {}", name,
+           from.size(), to.size());
+  std::ranges::copy(from, to.begin());
+}
+
+}  // namespace
+
+void RecurrentRun::Read(std::string_view name, std::span<float> values) {
+  CopyOut(name, state_->executable.Output(state_->Output(name)), values);
+}
+
+void RecurrentRun::ReadRows(std::string_view name, std::span<float> values) {
+  CopyOut(name, state_->executable.OutputRows(state_->Output(name)), values);
+}
+
+int64_t RecurrentRun::memory_bytes() const {
+  return state_->executable.memory_bytes();
+}
+
+}  // namespace turbolstm
