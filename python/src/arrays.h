@@ -47,9 +47,9 @@ std::string Describe(const Array& array) {
 
 template <typename Array>
 bool IsContiguous(const Array& array) {
+  if (array.size() == 0) return true;
   int64_t stride = 1;
   for (size_t i = array.ndim(); i-- > 0;) {
-    if (array.shape(i) == 0) return true;
     if (array.shape(i) > 1 && array.stride(i) != stride) return false;
     stride *= static_cast<int64_t>(array.shape(i));
   }

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import functools
 import os
-from typing import Iterable, NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple
 
 import torch
 from torch.nn.utils.rnn import PackedSequence
@@ -76,9 +77,7 @@ def _compile(
     options["reversed"] = list(settings.reversed)
     if settings.num_layers == 1:
         options["dropout"] = 0.0  # it acts between layers
-    network = Network(
-        **options, given_states=given_states, gradients=gradients, cotangents=cotangents, threads=threads
-    )
+    network = Network(**options, given_states=given_states, gradients=gradients, cotangents=cotangents, threads=threads)
     return _Compiled(network, cotangents)
 
 
@@ -316,8 +315,9 @@ class _Layers(torch.nn.Module):
         state_names = list(compiled.states)
         states = () if hx is None else (hx,) if isinstance(hx, torch.Tensor) else tuple(hx)
         if states and len(states) != len(state_names):
-            raise ValueError(f"{_WHERE} got {len(states)} initial states, wants {len(state_names)}: "
-                             f"{', '.join(state_names)}")
+            raise ValueError(
+                f"{_WHERE} got {len(states)} initial states, wants {len(state_names)}: {', '.join(state_names)}"
+            )
         for name, state in zip(state_names, states):
             self._check_tensor(f"initial state {name}", state)
         if packed:

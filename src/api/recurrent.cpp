@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "graph/autodiff.h"
 #include "graph/passes/lower_transforms.h"
+#include "graph/walk.h"
 #include "kernels/cell_kernels.h"
 #include "nn/recurrent.h"
 #include "plan/executable.h"
@@ -231,7 +232,9 @@ RecurrentRun::~RecurrentRun() = default;
 
 void RecurrentRun::SetShape(int64_t steps, int64_t batch, std::span<const int32_t> lengths,
                             std::span<const uint8_t> resets) {
-  state_->executable.SetShape(steps, batch, lengths, resets);
+  std::vector<uint8_t> to_zero(resets.begin(), resets.end());
+  for (uint8_t& reset : to_zero) reset = reset != 0 ? kResetToZero : 0;
+  state_->executable.SetShape(steps, batch, lengths, to_zero);
 }
 
 void RecurrentRun::Bind(std::string_view name, std::span<const float> values) {

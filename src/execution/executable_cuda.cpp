@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/half_numbers.h"
 #include "execution/device_lowering.h"
+#include "graph/walk.h"
 #include "plan/named_views.h"
 
 namespace turbolstm {
@@ -66,6 +67,8 @@ void CudaExecutable::SetShape(int64_t steps, int64_t batch, std::span<const int3
                               std::span<const uint8_t> resets) {
   CheckHostMemory(lengths.data(), "lengths");
   CheckHostMemory(resets.data(), "resets");
+  TL_CHECK(std::ranges::find(resets, kResetToZero) == resets.end(),
+           "[cuda] resets to zero run on the CPU only, wants 0 or {}", kResetToInit);
   RowLayout layout(steps, batch, lengths, resets);
   const DeviceShape shape = ShapeOf(layout, !resets.empty());
   // Errors until here change nothing.

@@ -26,7 +26,8 @@ struct Bindings {
   int64_t steps = 0;             // T
   int64_t batch = 0;             // B
   std::vector<int64_t> lengths;  // [B], each 0..T; empty: all T
-  std::vector<uint8_t> resets;   // [T, B], not 0 where the walk starts anew; empty: nowhere
+  std::vector<uint8_t> resets;   // [T, B], kResetToInit or kResetToZero where the walk
+                                 // starts anew, else 0; empty: nowhere
   std::map<std::string, Array> values;
   std::map<std::string, IndexArray> indices;
   bool training = false;  // random masks are drawn, not replaced by their mean

@@ -14,7 +14,10 @@ int64_t Walk::LatestReset(int64_t after, int64_t until) const {
 
 Link Walk::Read(int64_t reader, int64_t delay) const {
   const int64_t reset = LatestReset(reader - delay, reader);
-  if (reset >= 0) return {Link::Kind::kInit, reader - reset};
+  if (reset >= 0) {
+    if (resets_[Position(reset) * stride_] == kResetToZero) return {};
+    return {Link::Kind::kInit, reader - reset};
+  }
   if (reader < delay) return {Link::Kind::kInit, reader};
   return {Link::Kind::kStep, Position(reader - delay)};
 }

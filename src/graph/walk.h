@@ -19,12 +19,16 @@ struct Link {
   bool operator==(const Link&) const = default;
 };
 
+// A reset: what is read of the past behind it is the initial value, or zero.
+inline constexpr uint8_t kResetToInit = 1;
+inline constexpr uint8_t kResetToZero = 2;
+
 // The way of one direction through one sequence: position u = 0, 1, ... is step u when it goes
 // forward, step length - 1 - u in reverse. A reset starts the walk anew: at its position and
 // later ones nothing from before it can be read.
 class Walk {
  public:
-  // resets: null, or one flag a step, `stride` apart.
+  // resets: null, or for each step 0 or one of the above, `stride` apart.
   Walk(int64_t length, Direction direction, const uint8_t* resets = nullptr, int64_t stride = 1)
       : length_(length), direction_(direction), resets_(resets), stride_(stride) {}
 

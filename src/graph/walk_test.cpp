@@ -29,6 +29,17 @@ TEST(Walk, BeginsAnewAtAReset) {
   EXPECT_EQ(forward.Read(3, 1), (Link{Kind::kStep, 2}));
 }
 
+TEST(Walk, ReadsNothingBehindAResetToZero) {
+  const std::vector<uint8_t> resets = {0, 0, kResetToZero, 0};
+  const Walk forward(4, Direction::kForward, resets.data());
+  EXPECT_EQ(forward.Read(0, 1), (Link{Kind::kInit, 0}));
+  EXPECT_EQ(forward.Read(2, 1), Link{});
+  EXPECT_EQ(forward.Read(3, 2), Link{});
+  EXPECT_EQ(forward.Read(3, 1), (Link{Kind::kStep, 2}));
+  EXPECT_EQ(forward.ReadAhead(1, 1), Link{});
+  EXPECT_EQ(Walk(4, Direction::kReverse, resets.data()).Read(1, 1), Link{});
+}
+
 // All walks of up to five steps with all resets.
 template <typename Check>
 void ForEachWalk(Check check) {

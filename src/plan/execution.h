@@ -27,7 +27,8 @@ class Execution {
  public:
   virtual ~Execution() = default;
 
-  // lengths: [batch] or empty for all `steps`; resets: [steps, batch] or empty.
+  // lengths: [batch] or empty for all `steps`; resets: [steps, batch], each 0,
+  // kResetToInit or, on the CPU only, kResetToZero; or empty.
   virtual void SetShape(int64_t steps, int64_t batch, std::span<const int32_t> lengths = {},
                         std::span<const uint8_t> resets = {}) = 0;
 

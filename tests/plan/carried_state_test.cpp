@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "graph/walk.h"
 #include "kernels/cell_kernels.h"
 #include "plan/recurrent_graphs.h"
 #include "testing/dice.h"
@@ -18,6 +19,8 @@ constexpr int64_t kB = 3;
 
 class CarriedState : public ::testing::TestWithParam<std::string> {
  protected:
+  static void ExpectResetEqualsSplitting(const Graph& graph, uint8_t reset);
+
   static Graph GraphOf(InitialState initial) {
     RecurrentOptions options = SmallOptions(GetParam());
     options.layers = 2;
@@ -80,19 +83,18 @@ TEST_P(CarriedState, ChunksEqualTheWhole) {
 
 // A reset before step 5 of every sequence is a new call from there on: the same numbers, and no
 // gradient over the cut.
-TEST_P(CarriedState, ResetsEqualSplitting) {
+void CarriedState::ExpectResetEqualsSplitting(const Graph& graph, uint8_t reset) {
   constexpr int64_t kCut = 5;
-  const Graph graph = WithGradients(GraphOf(InitialState::kGiven));
   Bindings whole = RandomBindings(graph, 4, {.steps = kT, .batch = kB, .ragged = false});
   for (auto& [name, array] : whole.values) {
-    // What a reset restarts from is the bound initial state; the first part's end is not seen.
+    // The first part's end is not seen.
     if (name.starts_with("cotangent.") && name != "cotangent.y") {
       std::fill(array.data.begin(), array.data.end(), 0.0);
     }
   }
   Bindings part = whole;
   whole.resets.assign(static_cast<size_t>(kT * kB), 0);
-  std::fill_n(whole.resets.begin() + kCut * kB, kB, 1);
+  std::fill_n(whole.resets.begin() + kCut * kB, kB, reset);
   const Outputs wanted = Execute(graph, whole, {.streams = 2});
   EXPECT_EQ(Differences(graph, whole, wanted, kFloat32Tolerance), "");
 
@@ -101,6 +103,11 @@ TEST_P(CarriedState, ResetsEqualSplitting) {
     part.steps = end - begin;
     for (const char* name : {"x", "cotangent.y"}) {
       part.values[name] = StepsOf(whole.values.at(name), begin, end);
+    }
+    // What a reset restarts from is the bound initial state or zero.
+    for (auto& [name, array] : part.values) {
+      const bool zero = begin > 0 && reset == kResetToZero && name.find("_0_l") != name.npos;
+      if (zero) std::fill(array.data.begin(), array.data.end(), 0.0);
     }
     parts.push_back(Execute(graph, part, {.streams = 2}));
   }
@@ -114,11 +121,19 @@ TEST_P(CarriedState, ResetsEqualSplitting) {
       EXPECT_EQ(parts[1].at(name), wanted.at(name)) << name;
     } else if (graph.node(id).domain == Domain::kStatic || name.find("_0_l") != name.npos) {
       std::vector<double> sum;
+      const bool cut = reset == kResetToZero && graph.node(id).domain == Domain::kBatch;
       for (size_t i = 0; i < wanted.at(name).size(); ++i) {
-        sum.push_back(double{parts[0].at(name)[i]} + parts[1].at(name)[i]);
+        sum.push_back(double{parts[0].at(name)[i]} + (cut ? 0 : parts[1].at(name)[i]));
       }
       EXPECT_EQ(Difference(name, sum, wanted.at(name), kFloat32Tolerance), "");
     }
+  }
+}
+
+TEST_P(CarriedState, ResetsEqualSplitting) {
+  for (const uint8_t reset : {kResetToInit, kResetToZero}) {
+    SCOPED_TRACE(int{reset});
+    ExpectResetEqualsSplitting(WithGradients(GraphOf(InitialState::kGiven)), reset);
   }
 }
 
