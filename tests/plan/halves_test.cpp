@@ -84,6 +84,7 @@ TEST_P(Halves, HaveTheBitsOfAWholeRun) {
       Bindings bindings = RandomBindings(graph, seed, RandomBindingsOptionsFor(seed));
       bindings.training = true;
       for (ExecutableOptions options : VerifiedPlans()) {
+        if (options.recompute) continue;  // has no halves
         const Outputs whole = Execute(graph, bindings, options);
         options.late_inputs = Cotangents(bindings);
         Executable executable(graph, options);
@@ -109,6 +110,11 @@ TEST(HalvesMisuse, IsSaid) {
   const Bindings bindings = RandomBindings(graph, 1, {.steps = 3, .batch = 2});
   Executable whole(graph, {.streams = 1});
   EXPECT_THAT([&] { whole.RunEarly(); }, ThrowsMessage<Error>(HasSubstr("no halves")));
+  EXPECT_THAT(
+      [&] {
+        const Executable both(graph, {.recompute = true, .late_inputs = Cotangents(bindings)});
+      },
+      ThrowsMessage<Error>(HasSubstr("computes activations again has no halves")));
   EXPECT_THAT([&] { Executable(graph, {.streams = 1, .late_inputs = {"nothing"}}).SetShape(1, 1); },
               ThrowsMessage<Error>(HasSubstr("no input 'nothing'")));
   Executable halves(graph, {.streams = 1, .late_inputs = Cotangents(bindings)});
