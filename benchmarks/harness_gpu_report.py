@@ -128,6 +128,6 @@ def plot(path, rows, title):
     marks = f"o over {RIVALS['best']}, eager or captured;  | over {RIVALS['standard']}"
     marks += f";  x over {RIVALS['pytorch']}" * (who == OURS)
     figure.suptitle(f"{title}\n{marks}", fontsize=9)
-    figure.tight_layout()
+    figure.tight_layout(rect=(0, 0, 1, 0.985))
     figure.savefig(path, dpi=110, bbox_inches="tight")
     plt.close(figure)
