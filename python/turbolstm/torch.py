@@ -15,6 +15,7 @@ import os
 from collections.abc import Iterable
 from typing import NamedTuple
 
+import numpy
 import torch
 from torch.nn.utils.rnn import PackedSequence
 
@@ -200,19 +201,22 @@ class _Call:
         """The backward pass: gradients of y and final states (None where unused) to those of the tensors."""
         names = self.names(_compile(self.settings))
         given = self._given(gradients)
+        used = self.layer._used_outputs(given)
         lease, self.lease = self.lease, None
         if lease is None or not given.keys() <= lease.compiled.cotangents:
             # Done before (a retained graph), or an output counts that has not counted so far.
             if lease is not None:
                 lease.end()
-            lease = self.forward(self.compiled(self.layer._used_outputs(given)), tensors)
+            lease = self.forward(self.compiled(used), tensors)
         try:
             for name in lease.compiled.cotangents:
                 rows = self.rows and name == "y"
                 gradient = given.get(name)
                 if gradient is None:
-                    gradient = torch.zeros(lease.run.output_shape(name, rows))
-                lease.run.bind("d." + name, _plain(gradient), rows)
+                    gradient = numpy.zeros(lease.run.output_shape(name, rows), numpy.float32)
+                else:
+                    gradient = _plain(gradient)
+                lease.run.bind("d." + name, gradient, rows)
             lease.run.backward()
             return [self._gradient(lease, parts, tensor) for parts, tensor in zip(names, tensors)]
         finally:
@@ -228,11 +232,13 @@ class _Call:
     def _gradient(self, lease: _Lease, names: list[str], like: torch.Tensor) -> torch.Tensor | None:
         if names[0] not in self.gradients:
             return None
-        gradient = torch.zeros(like.shape)
+        gradient = torch.empty(like.shape)
         parts = gradient.unbind() if self._is_state(names[0]) else [gradient]
         for name, part in zip(names, parts):
             if "d." + name in lease.compiled.outputs:
                 lease.run.read_into("d." + name, part, self.rows and name == "x")
+            else:  # no used output depends on it
+                part.zero_()
         return gradient
 
 
@@ -298,11 +304,11 @@ class _Layers(torch.nn.Module):
     def _begin(self, threads: int):
         self.threads = threads  # 0: as many as torch.get_num_threads() says
         self._runs = _Runs()
-        self._cotangents = ("y",)  # outputs whose gradients have been given so far
+        self._cotangents = ()  # outputs whose gradients have been given so far
 
     def _used_outputs(self, given: Iterable[str] = ()) -> tuple[str, ...]:
         self._cotangents = tuple(sorted({*self._cotangents, *given}))
-        return self._cotangents
+        return self._cotangents or ("y",)
 
     @_without_dynamo
     def _call(self, input, hx, lengths, reset):
