@@ -27,25 +27,25 @@ struct RecurrentSpec {
   int64_t heads = 1;       // blocks of a block-diagonal recurrent weight; divides H
   int32_t delay = 2;       // of a cell with a delayed second reading of its state
   bool bias = true;
-  std::optional<double> clip;  // bounds what goes into an activation to [-clip, clip]
-  bool coupled_gates = false;  // forget gate = 1 - input gate
+  std::optional<double> clip = {};  // bounds what goes into an activation to [-clip, clip]
+  bool coupled_gates = false;       // forget gate = 1 - input gate
 
   int64_t layers = 1;
   bool bidirectional = false;
-  std::vector<bool> reversed;    // by layer, where not bidirectional; empty: all forward in time
-  bool residual = false;         // layers behind the first add their input to their output
-  double dropout = 0;            // between layers, in training
-  double zoneout = 0;            // elements of carried states that keep their previous value
-  double recurrent_dropout = 0;  // variational, on h where it enters matrix products
-  bool given_states = false;     // initial states are inputs, else zeros
+  std::vector<bool> reversed = {};  // by layer, where not bidirectional; empty: all forward in time
+  bool residual = false;            // layers behind the first add their input to their output
+  double dropout = 0;               // between layers, in training
+  double zoneout = 0;               // elements of carried states that keep their previous value
+  double recurrent_dropout = 0;     // variational, on h where it enters matrix products
+  bool given_states = false;        // initial states are inputs, else zeros
 };
 
 struct CompileOptions {
   // Names of what is differentiated: "x", initial states, parameters. Empty: no backward pass.
-  std::vector<std::string> gradients;
+  std::vector<std::string> gradients = {};
   // Names of the outputs whose gradients are given: "y", final states. Their inputs are called
   // "d.y", and likewise.
-  std::vector<std::string> cotangents;
+  std::vector<std::string> cotangents = {};
   std::string precision = "fp32";  // or "bf16"; values at the door are fp32 always
   int threads = 0;                 // 0: one for each core
 };
