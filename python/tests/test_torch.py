@@ -118,6 +118,13 @@ def test_parity(seed):
     compare(theirs, ours, x, hx, pack, used, seed)
 
 
+@pytest.mark.parametrize("kind", ["lstm", "gru"])
+def test_parity_at_a_size_that_is_worth_threads(kind):
+    torch.manual_seed(0)
+    theirs, ours = both(kind, 128, 128)
+    compare(theirs, ours, torch.randn(60, 32, 128) / 4, None)
+
+
 def test_bits_do_not_depend_on_the_form():
     ours = turbo.LSTM(4, 6, 2)
     x = torch.randn(7, 3, 4)

@@ -10,6 +10,7 @@ Letters of shapes: T time, B batch, I input, H hidden, P projection, L layers, D
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import os
 from collections.abc import Iterable
@@ -24,6 +25,28 @@ from ._core import Network, Run
 __all__ = ["GRU", "LSTM", "RNN", "Recurrent", "replace"]
 
 _WHERE = "[turbolstm.torch]"
+
+
+def _find_pause():
+    """OpenMP's omp_pause_resource_all, or None where there is none or nothing to gain.
+
+    After each of PyTorch's operators its OpenMP threads spin for some milliseconds, on the cores that our threads want.
+    Paused they end; the next operator that wants them starts them again, in some ten microseconds each.
+    """
+    if os.environ.get("OMP_WAIT_POLICY", "").lower() == "passive":
+        return None
+    try:
+        pause = ctypes.CDLL(None).omp_pause_resource_all
+    except (AttributeError, OSError, TypeError):
+        return None
+    pause.argtypes, pause.restype = [ctypes.c_int], ctypes.c_int
+    return pause
+
+
+_PAUSE = _find_pause()
+_SOFT = 1  # omp_pause_soft
+# Multiply-adds a thread that are worth it: a few tenths of a millisecond.
+_WORTH_PAUSING = 1 << 24
 
 
 class _Settings(NamedTuple):
@@ -138,6 +161,9 @@ class _Call:
         self.rows = rows
         self.given_states = given_states
         self.threads = layer.threads or torch.get_num_threads()
+        settings = self.settings
+        self.work = steps * batch * settings.num_layers * 4 * settings.hidden_size
+        self.work *= settings.input_size + settings.hidden_size  # roughly
         self.training = layer.training and self.settings.is_random
         self.seed = int(torch.randint(2**62, ())) if self.training else 0
         self.gradients: tuple[str, ...] = ()
@@ -166,8 +192,13 @@ class _Call:
             else:
                 for name, part in zip(names, tensor.unbind()):
                     run.bind(name, part)
+        self.quiet_openmp()
         run.forward(self.training, self.seed)
         return lease
+
+    def quiet_openmp(self):
+        if _PAUSE is not None and self.threads > 1 and self.work > _WORTH_PAUSING * self.threads:
+            _PAUSE(_SOFT)
 
     @staticmethod
     def _is_state(name: str) -> bool:
@@ -217,6 +248,7 @@ class _Call:
                 else:
                     gradient = _plain(gradient)
                 lease.run.bind("d." + name, gradient, rows)
+            self.quiet_openmp()
             lease.run.backward()
             return [self._gradient(lease, parts, tensor) for parts, tensor in zip(names, tensors)]
         finally:
