@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "execution/split_choice.h"
+#include "execution/turns.h"
 #include "ops/matmul/product_workspace.h"
 
 namespace turbolstm {
@@ -28,16 +29,16 @@ bool MemoryPlan::IsParameter(int32_t buffer) const {
   return graph_.buffers[static_cast<size_t>(buffer)].source == BufferSource::kParameter;
 }
 
-void MemoryPlan::Touch(Block* block, int64_t group) {
-  if (block->first < 0) block->first = group;
-  block->last = group;
+void MemoryPlan::Touch(Block* block, int64_t turn) {
+  if (block->first < 0) block->first = turn;
+  block->last = turn;
 }
 
-void MemoryPlan::Touch(const View& view, int64_t group) {
-  if (view.buffer >= 0) Touch(&blocks_[static_cast<size_t>(view.buffer)], group);
+void MemoryPlan::Touch(const View& view, int64_t turn) {
+  if (view.buffer >= 0) Touch(&blocks_[static_cast<size_t>(view.buffer)], turn);
 }
 
-void MemoryPlan::TouchNarrow(const View& view, int64_t group) {
+void MemoryPlan::TouchNarrow(const View& view, int64_t turn) {
   const auto known = std::find(narrow_statics_.begin(), narrow_statics_.end(), view);
   const auto i = static_cast<size_t>(known - narrow_statics_.begin());
   if (known == narrow_statics_.end()) {
@@ -45,36 +46,37 @@ void MemoryPlan::TouchNarrow(const View& view, int64_t group) {
     blocks_.emplace_back();
     blocks_.back().bytes = Aligned(view.width * static_cast<int64_t>(SizeOf(narrow_)));
   }
-  Touch(&blocks_[graph_.buffers.size() + i], group);
+  Touch(&blocks_[graph_.buffers.size() + i], turn);
 }
 
-void MemoryPlan::TouchStage(const Stage& stage, int64_t group) {
+void MemoryPlan::TouchStage(const Stage& stage, int64_t turn) {
   for (const Operand& operand : stage.inputs) {
-    Touch(operand.view, group);
-    Touch(operand.init, group);
+    Touch(operand.view, turn);
+    Touch(operand.init, turn);
   }
-  for (const View& output : stage.outputs) Touch(output, group);
-  Touch(stage.bias, group);
+  for (const View& output : stage.outputs) Touch(output, turn);
+  Touch(stage.bias, turn);
   if (stage.weight < 0) return;
   const View& matrix = graph_.weights[static_cast<size_t>(stage.weight)].matrix;
-  Touch(matrix, group);
+  Touch(matrix, turn);
   if (narrow_ == DType::kFloat32 || stage.domain == Domain::kStatic) return;
-  TouchNarrow(matrix, group);
+  TouchNarrow(matrix, turn);
   if (stage.bias.buffer < 0) return;
   const View& output = stage.outputs[0];
-  if (buffer(static_cast<size_t>(output.buffer)).dtype == narrow_) TouchNarrow(stage.bias, group);
+  if (buffer(static_cast<size_t>(output.buffer)).dtype == narrow_) TouchNarrow(stage.bias, turn);
 }
 
 void MemoryPlan::FindLifetimes() {
-  const auto groups = static_cast<int64_t>(graph_.groups.size());
-  for (int64_t g = 0; g < groups; ++g) {
-    for (const Stage& stage : graph_.groups[static_cast<size_t>(g)].stages) TouchStage(stage, g);
+  const std::vector<int64_t> turns = Turns(graph_);
+  const int64_t end = turns.empty() ? 0 : turns.back() + 1;
+  for (size_t g = 0; g < turns.size(); ++g) {
+    for (const Stage& stage : graph_.groups[g].stages) TouchStage(stage, turns[g]);
   }
-  for (const NamedView& output : graph_.outputs) Touch(output.view, groups);
+  for (const NamedView& output : graph_.outputs) Touch(output.view, end);
   for (const NamedView& input : graph_.inputs) {
     Block& block = blocks_[static_cast<size_t>(input.view.buffer)];
     block.first = 0;
-    block.last = groups;
+    block.last = end;
   }
 }
 
@@ -138,7 +140,7 @@ int64_t MemoryPlan::MostWorkspaceBytes() const {
   for (const Group& group : graph_.groups) {
     for (const Stage& stage : group.stages) {
       if (!IsProduct(stage)) continue;
-      most = std::max(most, turbolstm::MostWorkspaceBytes(ProductBytes(group, stage)));
+      most = std::max(most, turbolstm::MostWorkspaceBytes(ProductBytes(group, stage), narrow_));
     }
   }
   return most;

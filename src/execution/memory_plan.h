@@ -8,10 +8,10 @@
 
 namespace turbolstm {
 
-// Where the buffers of a lowered graph lie on a device that runs one group after the other and has
-// `batch` rows for every step. Buffers that are never needed at once share places: what the caller
-// binds is needed from beginning to end, what he reads from where it is computed. Parameters have
-// places of their own, the same for every shape. Needs no device.
+// Where the buffers of a lowered graph lie on a device that runs groups turn by turn (turns.h) and
+// has `batch` rows for every step. Buffers that are never needed at once share places: what the
+// caller binds is needed from beginning to end, what he reads from where it is computed. Parameters
+// have places of their own, the same for every shape. Needs no device.
 class MemoryPlan {
  public:
   // The graph must outlive the plan.
@@ -42,17 +42,17 @@ class MemoryPlan {
   // Buffers, then narrow Static values.
   struct Block {
     int64_t bytes = 0;
-    int64_t first = -1;  // group that needs it; -1: none
+    int64_t first = -1;  // turn that needs it; -1: none
     int64_t last = -1;
     int64_t offset = 0;
   };
 
   const Buffer& buffer(size_t i) const { return graph_.buffers[i]; }
   void FindLifetimes();
-  void TouchStage(const Stage& stage, int64_t group);
-  void Touch(const View& view, int64_t group);
-  void TouchNarrow(const View& view, int64_t group);
-  static void Touch(Block* block, int64_t group);
+  void TouchStage(const Stage& stage, int64_t turn);
+  void Touch(const View& view, int64_t turn);
+  void TouchNarrow(const View& view, int64_t turn);
+  static void Touch(Block* block, int64_t turn);
   int64_t BytesOf(const Buffer& what) const;
   void PlaceParameters();
   void PlaceShared();

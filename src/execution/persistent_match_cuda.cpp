@@ -7,10 +7,6 @@
 namespace turbolstm::cuda {
 namespace {
 
-bool Overlaps(const View& a, const View& b) {
-  return a.buffer == b.buffer && a.column < b.column + b.width && b.column < a.column + a.width;
-}
-
 bool Contains(const View& outer, const View& inner) {
   return outer.buffer == inner.buffer && outer.column <= inner.column &&
          inner.column + inner.width <= outer.column + outer.width;

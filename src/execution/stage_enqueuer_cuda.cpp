@@ -6,13 +6,18 @@
 #include "backend/cuda/check_cuda.h"
 #include "base/error.h"
 #include "execution/split_choice.h"
+#include "execution/turns.h"
 #include "execution/typed_programs_cuda.h"
 #include "plan/partition.h"
 
 namespace turbolstm::cuda {
 
 StageEnqueuer::StageEnqueuer(const LoweredGraph& graph, const DeviceMemory& memory, SplitRule split)
-    : graph_(graph), memory_(memory), narrow_(OperandType(graph.precision)), split_rule_(split) {
+    : graph_(graph),
+      memory_(memory),
+      narrow_(OperandType(graph.precision)),
+      split_rule_(split),
+      turns_(Turns(graph)) {
   const std::vector<PointwiseKernel> compiled = CompilePointwise(TypedProgramsOf(graph_));
   auto next = compiled.begin();
   for (const Group& group : graph_.groups) {
@@ -70,17 +75,42 @@ void StageEnqueuer::AddRoom(const Stage& stage, bool one_step, Room* room) const
   }
 }
 
+LoopTile StageEnqueuer::TileFor(size_t group, int64_t processors) const {
+  constexpr int64_t kMostRows = std::numeric_limits<int32_t>::max();  // counted in 32 bits
+  if (!matches_[group] || shape_.steps < 2 || rows() > kMostRows) return {};
+  const LoopStep& step = matches_[group]->step;
+  const LoopTile tile = TileOnThisDevice(step, shape_.batch, processors);
+  const bool stepwise =
+      tile.parts == 0 || StepwiseCost(step, shape_.batch) < PersistentCost(step, tile);
+  return stepwise ? LoopTile{} : tile;
+}
+
+bool StageEnqueuer::RunBeside(size_t first, int64_t processors) const {
+  if (first + 1 >= turns_.size() || turns_[first] != turns_[first + 1]) return false;
+  double after = 0, beside = 0;
+  for (const size_t g : {first, first + 1}) {
+    const LoopTile whole = TileFor(g, processors), half = TileFor(g, processors / 2);
+    if (whole.parts == 0 || half.parts == 0) return false;
+    after += PersistentCost(matches_[g]->step, whole);
+    beside = std::max(beside, PersistentCost(matches_[g]->step, half));
+  }
+  return beside < after;
+}
+
 // Kernels of loops depend on the number of sequences.
 bool StageEnqueuer::MakeLoops(const Stream& stream) {
   loops_.assign(graph_.groups.size(), std::nullopt);
+  beside_.assign(graph_.groups.size(), false);
+  const int64_t processors = LoopProcessors();
   int64_t bytes = 0;
   for (size_t g = 0; g < loops_.size(); ++g) {
-    if (!matches_[g] || shape_.steps < 2) continue;
-    const LoopStep& step = matches_[g]->step;
-    const LoopTile tile = TileOnThisDevice(step, shape_.batch);
-    if (tile.parts == 0 || StepwiseCost(step, shape_.batch) < PersistentCost(step, tile)) continue;
-    bytes = std::max(bytes, tile.exchange_bytes);
-    loops_[g].emplace(step, tile);
+    beside_[g] = RunBeside(g, processors);
+    const bool second = g > 0 && beside_[g - 1];
+    const LoopTile tile = TileFor(g, beside_[g] || second ? processors / 2 : processors);
+    if (tile.parts == 0) continue;
+    loops_[g].emplace(matches_[g]->step, tile);
+    bytes =
+        std::max(bytes, tile.exchange_bytes + (second ? loops_[g - 1]->tile().exchange_bytes : 0));
   }
   return GrowBuffer(&exchange_, bytes, "what blocks hand to each other", stream);
 }
@@ -102,7 +132,14 @@ void StageEnqueuer::Enqueue(const OperatorContext& context, const float* row_cou
   for (size_t g = 0; g < graph_.groups.size(); ++g) {
     if (one_kernel_[g]) {
       EnqueueTimeLoop(graph_.groups[g], kernels_[g][0]);
-    } else if (!EnqueuePersistent(g)) {
+    } else if (beside_[g]) {
+      EnqueueBeside(g);
+    } else if (g > 0 && beside_[g - 1]) {
+      // Runs already.
+    } else if (loops_[g]) {
+      EnqueuePersistent(g, exchange_.data());
+      EnqueueProductBehind(*matches_[g]);
+    } else {
       EnqueueGroup(graph_.groups[g], kernels_[g]);
     }
     for (const Stage& stage : graph_.groups[g].stages) ForgetSplits(stage);
@@ -160,12 +197,25 @@ void StageEnqueuer::EnqueueTimeLoop(const Group& group, const PointwiseKernel& k
                 stream());
 }
 
-bool StageEnqueuer::EnqueuePersistent(size_t group) {
-  if (!loops_[group]) return false;
+void StageEnqueuer::EnqueueBeside(size_t first) {
+  const cudaStream_t stream = context_.stream;
+  side_.Fork(stream);
+  EnqueuePersistent(first, exchange_.data());
+  context_.stream = side_.get();
+  EnqueuePersistent(first + 1, exchange_.data() + loops_[first]->tile().exchange_bytes);
+  context_.stream = stream;
+  side_.Join(stream);
+  for (const size_t g : {first, first + 1}) EnqueueProductBehind(*matches_[g]);
+}
+
+void StageEnqueuer::EnqueueProductBehind(const LoopMatch& match) {
+  if (match.product_is_read)
+    EnqueueProduct(*match.product, {0, shape_.steps, shape_.ragged}, false);
+}
+
+void StageEnqueuer::EnqueuePersistent(size_t group, std::byte* exchange) {
   const LoopMatch& match = *matches_[group];
   const bool reverse = graph_.groups[group].direction == Direction::kReverse;
-  constexpr int64_t kMostRows = std::numeric_limits<int32_t>::max();
-  if (rows() > kMostRows) return false;  // which the kernel counts in 32 bits
   LoopRun run;
   run.x = OperandOf(match.x);
   const PackedWeight& weight = graph_.weights[static_cast<size_t>(match.product->weight)];
@@ -185,11 +235,8 @@ bool StageEnqueuer::EnqueuePersistent(size_t group) {
   for (const View& kept : match.kept) outputs.push_back(OutputOf(kept));
   run.inputs = inputs;
   run.outputs = outputs;
-  if (match.step.aligned && !IsAligned(run)) return false;
-  loops_[group]->Launch(run, exchange_.data(), &context_.fault->found, stream());
+  loops_[group]->Launch(run, exchange, &context_.fault->found, stream());
   ++persistent_loops_;
-  if (match.product_is_read) EnqueueProduct(*match.product, run.range, false);
-  return true;
 }
 
 // range: steps of Step rows; one_step tells that the stage runs step after step.

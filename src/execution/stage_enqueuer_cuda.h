@@ -105,8 +105,12 @@ class StageEnqueuer {
   void EnqueueGroup(const Group& group, const std::vector<PointwiseKernel>& kernels);
   void EnqueueLoop(const Group& group, const std::vector<PointwiseKernel>& kernels);
   void EnqueueTimeLoop(const Group& group, const PointwiseKernel& kernel);
-  // False when the loop cannot run as a persistent kernel at this shape.
-  bool EnqueuePersistent(size_t group);
+  // A loop of loops_, with `exchange` for what its blocks hand to each other.
+  void EnqueuePersistent(size_t group, std::byte* exchange);
+  // Two of them at once, each on its half of the device.
+  void EnqueueBeside(size_t first);
+  // The product that others read, which the loop's kernel leaves out.
+  void EnqueueProductBehind(const LoopMatch& match);
   void EnqueueRows(const Stage& stage, const PointwiseKernel& kernel, const RowRange& range,
                    bool one_step);
   void EnqueueProgram(const Stage& stage, const PointwiseKernel& kernel, const RowRange& range,
@@ -156,6 +160,10 @@ class StageEnqueuer {
 
   void AddRoom(const Stage& stage, bool one_step, Room* room) const;
   bool MakeLoops(const Stream& stream);
+  // The tile of a loop on so many multiprocessors; parts = 0 where step by step is faster.
+  LoopTile TileFor(size_t group, int64_t processors) const;
+  // Whether two loops are faster at once, on half of the device each.
+  bool RunBeside(size_t first, int64_t processors) const;
   const void* WeightFor(int32_t weight);
   const void* NarrowStatic(const View& view);
   bool CanShift(const Stage& stage) const;
@@ -169,6 +177,9 @@ class StageEnqueuer {
   std::vector<bool> one_kernel_;                       // loops that a single kernel walks through
   std::vector<std::optional<LoopMatch>> matches_;      // by group: loops for persistent kernels
   std::vector<std::optional<PersistentLoop>> loops_;   // those of the current batch size
+  std::vector<int64_t> turns_;                         // of groups: when they run
+  std::vector<bool> beside_;  // loops of loops_ that run at once with the next one
+  SideStream side_;
   DeviceBuffer exchange_;
   int64_t persistent_loops_ = 0;
   std::vector<bool> zero_padded_;  // buffers whose padded rows are zero

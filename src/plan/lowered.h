@@ -63,6 +63,12 @@ struct View {
   bool operator==(const View&) const = default;
 };
 
+// Whether two views have a column in common.
+inline bool Overlaps(const View& a, const View& b) {
+  return a.buffer >= 0 && a.buffer == b.buffer && a.column < b.column + b.width &&
+         b.column < a.column + a.width;
+}
+
 // A view as it is read: delayed, in the direction of whoever reads it.
 struct Operand {
   View view;

@@ -14,10 +14,6 @@ bool Contains(const View& outer, const View& inner) {
          inner.column + inner.width <= outer.column + outer.width;
 }
 
-bool Overlaps(const View& a, const View& b) {
-  return a.buffer == b.buffer && a.column < b.column + b.width && b.column < a.column + a.width;
-}
-
 // Where the last stage that writes to some columns stands.
 struct Writer {
   int64_t group = -1;  // -1: an input

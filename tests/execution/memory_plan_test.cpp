@@ -169,10 +169,12 @@ TEST(MemoryPlan, BuffersThatAreNeededAtOnceLieApart) {
 }
 
 TEST(ProductWorkspace, IsAPartOfTheProductWithinBounds) {
-  EXPECT_EQ(MostWorkspaceBytes(0), kSmallWorkspaceBytes);
-  EXPECT_EQ(MostWorkspaceBytes(kSmallWorkspaceBytes), kSmallWorkspaceBytes);
-  EXPECT_EQ(MostWorkspaceBytes(int64_t{128} << 20), int64_t{16} << 20);
-  EXPECT_EQ(MostWorkspaceBytes(int64_t{1} << 40), kLargeWorkspaceBytes);
+  constexpr DType kHalf = DType::kBFloat16;
+  EXPECT_EQ(MostWorkspaceBytes(0, kHalf), kSmallWorkspaceBytes);
+  EXPECT_EQ(MostWorkspaceBytes(kSmallWorkspaceBytes, kHalf), kSmallWorkspaceBytes);
+  EXPECT_EQ(MostWorkspaceBytes(int64_t{128} << 20, kHalf), int64_t{16} << 20);
+  EXPECT_EQ(MostWorkspaceBytes(int64_t{1} << 40, kHalf), kLargeWorkspaceBytes);
+  EXPECT_EQ(MostWorkspaceBytes(0, DType::kFloat32), kLargeWorkspaceBytes);
 }
 
 }  // namespace

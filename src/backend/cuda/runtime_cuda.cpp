@@ -45,18 +45,32 @@ Event::~Event() {
   if (event_) cudaEventDestroy(event_);
 }
 
-void Event::Record(const Stream& stream) {
-  TL_CUDA_CHECK(cudaEventRecord(event_, stream.get()));
+void Event::Record(cudaStream_t stream) {
+  TL_CUDA_CHECK(cudaEventRecord(event_, stream));
 }
 
 void Event::Synchronize() const {
   TL_CUDA_CHECK(cudaEventSynchronize(event_));
 }
 
+void Event::HoldBack(cudaStream_t stream) const {
+  TL_CUDA_CHECK(cudaStreamWaitEvent(stream, event_));
+}
+
 float Event::MillisecondsTo(const Event& later) const {
   float milliseconds = 0;
   TL_CUDA_CHECK(cudaEventElapsedTime(&milliseconds, event_, later.event_));
   return milliseconds;
+}
+
+void SideStream::Fork(cudaStream_t stream) {
+  forked_.Record(stream);
+  forked_.HoldBack(side_.get());
+}
+
+void SideStream::Join(cudaStream_t stream) {
+  joined_.Record(side_.get());
+  joined_.HoldBack(stream);
 }
 
 void CheckHostMemory(const void* data, std::string_view what) {

@@ -36,13 +36,30 @@ class Event {
   Event(const Event&) = delete;
   Event& operator=(const Event&) = delete;
 
-  void Record(const Stream& stream);
+  void Record(const Stream& stream) { Record(stream.get()); }
+  void Record(cudaStream_t stream);
   void Synchronize() const;
+  // Lets what is put on a stream from now on wait until this point is reached.
+  void HoldBack(cudaStream_t stream) const;
   // Milliseconds from this event to a later one; both must have been reached.
   float MillisecondsTo(const Event& later) const;
 
  private:
   cudaEvent_t event_ = nullptr;
+};
+
+// A second queue beside a stream, from one point of it to another.
+class SideStream {
+ public:
+  cudaStream_t get() const { return side_.get(); }
+  // What is put on this queue from now on waits for what is on the stream now.
+  void Fork(cudaStream_t stream);
+  // What is put on the stream from now on waits for what is on this queue now.
+  void Join(cudaStream_t stream);
+
+ private:
+  Stream side_;
+  Event forked_, joined_;
 };
 
 // A variable of the environment: a byte, 0 to 255, that new device memory is filled with, for

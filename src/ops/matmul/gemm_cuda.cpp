@@ -253,7 +253,7 @@ class GemmRunner::Library {
             "cublasLtMatmulPreferenceSetAttribute");
     };
     prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
-           static_cast<size_t>(MostWorkspaceBytes(BytesOf(gemm))));
+           static_cast<size_t>(MostWorkspaceBytes(BytesOf(gemm), gemm.a.dtype)));
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
            static_cast<uint32_t>(AlignmentOf(gemm.b.data)));
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,

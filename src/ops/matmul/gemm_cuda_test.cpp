@@ -66,10 +66,10 @@ TEST(ProductWorkspace, GrowsWhileWorkIsRecordedAndStaysWithWhatWasRecorded) {
     recorded.Launch(stream);
     for (const OnesProduct& product : products) EXPECT_TRUE(product.IsRight(stream));
   }
-  EXPECT_LE(runner.workspace_bytes(), 3 * kSmallWorkspaceBytes);
+  EXPECT_LE(runner.workspace_bytes(), 3 * kLargeWorkspaceBytes);
   runner.DropOutgrownWorkspaces();
   EXPECT_FALSE(runner.has_outgrown_workspaces());
-  EXPECT_LE(runner.workspace_bytes(), kSmallWorkspaceBytes);
+  EXPECT_LE(runner.workspace_bytes(), kLargeWorkspaceBytes);
   for (const OnesProduct& product : products) {
     product.Run(&runner, stream);
     EXPECT_TRUE(product.IsRight(stream));

@@ -39,6 +39,19 @@ cudaKernel_t Load(const std::string& source) {
   return known.emplace(source, kernel).first->second;
 }
 
+bool IsAligned(const LoopRun& run) {
+  const auto fits = [](const void* place, int64_t bytes) {
+    return (reinterpret_cast<uintptr_t>(place) | static_cast<uint64_t>(bytes)) % 16 == 0;
+  };
+  return std::all_of(run.inputs.begin(), run.inputs.end(),
+                     [&](const RowOperand& input) {
+                       return fits(input.data, input.row_bytes) &&
+                              fits(input.init, input.init_row_bytes);
+                     }) &&
+         std::all_of(run.outputs.begin(), run.outputs.end(),
+                     [&](const RowOutput& output) { return fits(output.data, output.row_bytes); });
+}
+
 template <typename Value>
 void Append(std::vector<std::byte>* bytes, const Value& value) {
   static_assert(sizeof(Value) % 8 == 0);
@@ -48,13 +61,18 @@ void Append(std::vector<std::byte>* bytes, const Value& value) {
 
 }  // namespace
 
-LoopTile TileOnThisDevice(const LoopStep& step, int64_t batch) {
-  if (batch == 0 || !Attribute(cudaDevAttrCooperativeLaunch) || CurrentCapability() < 80) return {};
-  return ChooseTile(step, batch, Attribute(cudaDevAttrMultiProcessorCount),
-                    Attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin));
+int64_t LoopProcessors() {
+  if (!Attribute(cudaDevAttrCooperativeLaunch) || CurrentCapability() < 80) return 0;
+  return Attribute(cudaDevAttrMultiProcessorCount);
 }
 
-PersistentLoop::PersistentLoop(const LoopStep& step, const LoopTile& tile) : tile_(tile) {
+LoopTile TileOnThisDevice(const LoopStep& step, int64_t batch, int64_t processors) {
+  if (batch == 0) return {};
+  return ChooseTile(step, batch, processors, Attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin));
+}
+
+PersistentLoop::PersistentLoop(const LoopStep& step, const LoopTile& tile)
+    : tile_(tile), aligned_(step.aligned) {
   kernel_ = Load(EmitLoop(step, tile_));
   int device = 0;
   TL_CUDA_CHECK(cudaGetDevice(&device));
@@ -66,6 +84,8 @@ PersistentLoop::PersistentLoop(const LoopStep& step, const LoopTile& tile) : til
 void PersistentLoop::Launch(const LoopRun& run, void* scratch, int* fault,
                             cudaStream_t stream) const {
   if (run.range.steps == 0) return;
+  TL_CHECK(!aligned_ || IsAligned(run),
+           "[persistent_loop] rows do not begin at multiples of 16 bytes");
   TL_CUDA_CHECK(cudaMemsetAsync(scratch, 0xff, static_cast<size_t>(tile_.exchange_bytes), stream));
   LoopHead head;
   head.general = {run.sequences, run.range, 0, run.reverse ? 1 : 0};
@@ -87,19 +107,6 @@ void PersistentLoop::Launch(const LoopRun& run, void* scratch, int* fault,
                                             dim3(static_cast<unsigned>(BlockThreads(tile_))),
                                             arguments, static_cast<size_t>(tile_.shared_bytes),
                                             stream));
-}
-
-bool IsAligned(const LoopRun& run) {
-  const auto fits = [](const void* place, int64_t bytes) {
-    return (reinterpret_cast<uintptr_t>(place) | static_cast<uint64_t>(bytes)) % 16 == 0;
-  };
-  return std::all_of(run.inputs.begin(), run.inputs.end(),
-                     [&](const RowOperand& input) {
-                       return fits(input.data, input.row_bytes) &&
-                              fits(input.init, input.init_row_bytes);
-                     }) &&
-         std::all_of(run.outputs.begin(), run.outputs.end(),
-                     [&](const RowOutput& output) { return fits(output.data, output.row_bytes); });
 }
 
 }  // namespace turbolstm::cuda

@@ -25,9 +25,11 @@ struct LoopRun {
   std::span<const RowOutput> outputs;  // of the program, then the kept sums
 };
 
-// The tile that ChooseTile finds for the current device; parts = 0 where persistent loops do not
-// run.
-LoopTile TileOnThisDevice(const LoopStep& step, int64_t batch);
+// Multiprocessors of the current device on which persistent loops run; 0 where they do not.
+int64_t LoopProcessors();
+// The tile that ChooseTile finds for the current device, of which the loop has so many
+// multiprocessors; parts = 0 if there is none.
+LoopTile TileOnThisDevice(const LoopStep& step, int64_t batch, int64_t processors);
 
 // A loop over time with one matrix product a step, as one kernel that keeps the weights on its
 // multiprocessors: blocks own columns of the product, and hand each other their share of x through
@@ -45,10 +47,8 @@ class PersistentLoop {
 
  private:
   LoopTile tile_;
+  bool aligned_ = false;
   cudaKernel_t kernel_ = nullptr;
 };
-
-// Whether all rows of inputs and outputs begin at multiples of 16 bytes, as LoopStep::aligned says.
-bool IsAligned(const LoopRun& run);
 
 }  // namespace turbolstm::cuda
