@@ -8,6 +8,7 @@
 #include "execution/split_choice.h"
 #include "execution/turns.h"
 #include "execution/typed_programs_cuda.h"
+#include "execution/zero_padding.h"
 #include "plan/partition.h"
 
 namespace turbolstm::cuda {
@@ -17,7 +18,8 @@ StageEnqueuer::StageEnqueuer(const LoweredGraph& graph, const DeviceMemory& memo
       memory_(memory),
       narrow_(OperandType(graph.precision)),
       split_rule_(split),
-      turns_(Turns(graph)) {
+      turns_(Turns(graph)),
+      sums_with_zero_padding_(SumsWithZeroPadding(graph)) {
   const std::vector<PointwiseKernel> compiled = CompilePointwise(TypedProgramsOf(graph_));
   auto next = compiled.begin();
   for (const Group& group : graph_.groups) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -182,7 +183,8 @@ class StageEnqueuer {
   SideStream side_;
   DeviceBuffer exchange_;
   int64_t persistent_loops_ = 0;
-  std::vector<bool> zero_padded_;  // buffers whose padded rows are zero
+  std::vector<bool> zero_padded_;  // buffers whose padded rows are zero, whenever they are read
+  std::set<const Stage*> sums_with_zero_padding_;
   DeviceShape shape_;
   OperatorContext context_;
   const float* row_counts_ = nullptr;

@@ -119,7 +119,7 @@ bool StageEnqueuer::CanShift(const Stage& stage) const {
   const Operand& b = stage.inputs[1];
   return stage.domain == Domain::kStep && a.delay == 0 && b.delay > 0 && !b.adjoint &&
          buffer(a.view).domain == Domain::kStep && LiesEvenly(b) &&
-         (!shape_.ragged || zero_padded_[static_cast<size_t>(a.view.buffer)]) &&
+         (!shape_.ragged || sums_with_zero_padding_.count(&stage) > 0) &&
          (b.init.buffer < 0 || buffer(b.init).domain == Domain::kBatch);
 }
 

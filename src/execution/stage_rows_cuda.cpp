@@ -134,8 +134,7 @@ bool StageEnqueuer::MustGather(const Stage& stage, size_t i, bool one_step) cons
   if (stage.op == Op::kOuter && CanShift(stage)) return false;
   // Padded rows of both operands would be added up.
   const bool padded = stage.op == Op::kOuter && i == 0 && shape_.ragged &&
-                      stage.domain == Domain::kStep &&
-                      !zero_padded_[static_cast<size_t>(operand.view.buffer)];
+                      stage.domain == Domain::kStep && sums_with_zero_padding_.count(&stage) == 0;
   return padded || operand.delay > 0 || buffer(operand.view).domain != stage.domain;
 }
 
