@@ -93,22 +93,32 @@ struct Multiplier {
            ((k * kInnerWarps + inner_warp) * 4 + lane % 4) * kElements < kInner;
   }
 
-  // Waits for kAtOnce blocks of x, but not for ever: a partner that is lost ends in an error.
-  __device__ __forceinline__ void Await(const char* slot, int first, uint4 (&above)[kAtOnce],
-                                        uint4 (&below)[kAtOnce]) {
+  // Waits for kAtOnce blocks of x of all tiles, but not for ever: a partner that is lost ends in an
+  // error.
+  __device__ __forceinline__ void Await(const char* slot, int first,
+                                        uint4 (&above)[kTurnTiles][kAtOnce],
+                                        uint4 (&below)[kTurnTiles][kAtOnce]) {
     constexpr unsigned kMostPolls = 1u << 22;  // seconds
     const char* const at = slot + inner_warp * kTileRows * 64 + lane * 16;
     for (unsigned polls = 0;; ++polls) {
       unsigned most = 0;
 #pragma unroll
-      for (int k = 0; k < kAtOnce; ++k) {
-        above[k] = below[k] = make_uint4(0, 0, 0, 0);
-        if (first + k >= kWarpBlocks || !Has(first + k)) continue;
-        above[k] = LoadChunk(at + (first + k) * kInnerWarps * kTileRows * 64);
-        below[k] = LoadChunk(at + (first + k) * kInnerWarps * kTileRows * 64 + 8 * 64);
+      for (int j = 0; j < kTurnTiles; ++j) {
+#pragma unroll
+        for (int k = 0; k < kAtOnce; ++k) {
+          above[j][k] = below[j][k] = make_uint4(0, 0, 0, 0);
+          if (first + k >= kWarpBlocks || !Has(first + k)) continue;
+          const int offset =
+              j * kSlots * kSlotBytes + (first + k) * kInnerWarps * kTileRows * 64;
+          above[j][k] = LoadChunk(at + offset);
+          below[j][k] = LoadChunk(at + offset + 8 * 64);
+        }
       }
 #pragma unroll
-      for (int k = 0; k < kAtOnce; ++k) most = max(most, max(above[k].x, below[k].x));
+      for (int j = 0; j < kTurnTiles; ++j) {
+#pragma unroll
+        for (int k = 0; k < kAtOnce; ++k) most = max(most, max(above[j][k].x, below[j][k].x));
+      }
       if (__all_sync(0xffffffffu, most != kAbsent) || lost) return;
       if (polls < kMostPolls) continue;
       lost = true;
@@ -116,12 +126,12 @@ struct Multiplier {
     }
   }
 
-  // This warp's part of the sums of 16 rows.
+  // This warp's part of the sums of 16 rows of each tile.
   __device__ __forceinline__ void Run(const char* slot, float* sums) {
-    float c[kChains][kWarpTiles][4] = {};
+    float c[kTurnTiles][kChains][kWarpTiles][4] = {};
 #pragma unroll
     for (int first = 0; first < kWarpBlocks; first += kAtOnce) {
-      uint4 above[kAtOnce], below[kAtOnce];
+      uint4 above[kTurnTiles][kAtOnce], below[kTurnTiles][kAtOnce];
       Await(slot, first, above, below);
 #pragma unroll
       for (int k = 0; k < kAtOnce; ++k) {
@@ -132,11 +142,20 @@ struct Multiplier {
           if (kColumnTiles % kColumnWarps != 0 && n * kColumnWarps + column_warp >= kColumnTiles) {
             continue;
           }
-          AddProducts<Product>(c[2 * k % kChains][n], c[(2 * k + 1) % kChains][n], above[k],
-                               below[k], WeightsOf(first + k, n));
+          const uint4 weight = WeightsOf(first + k, n);
+#pragma unroll
+          for (int j = 0; j < kTurnTiles; ++j) {
+            AddProducts<Product>(c[j][2 * k % kChains][n], c[j][(2 * k + 1) % kChains][n],
+                                 above[j][k], below[j][k], weight);
+          }
         }
       }
     }
+#pragma unroll
+    for (int j = 0; j < kTurnTiles; ++j) Store(c[j], sums + j * kSumFloats);
+  }
+
+  __device__ __forceinline__ void Store(float (&c)[kChains][kWarpTiles][4], float* sums) const {
     float* const mine = sums + (inner_warp * kTileRows + lane / 4) * kSumStride + lane % 4 * 2;
 #pragma unroll
     for (int n = 0; n < kWarpTiles; ++n) {

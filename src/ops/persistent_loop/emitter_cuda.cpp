@@ -55,14 +55,17 @@ constexpr int kColumnWarps = kLoopWarps / kInnerWarps;
 constexpr int kColumnTiles = kWidth / 8;
 constexpr int kWarpTiles = (kColumnTiles + kColumnWarps - 1) / kColumnWarps;
 constexpr int kWarpBlocks = (kBlocks + kInnerWarps - 1) / kInnerWarps;
-constexpr int kAtOnce = kWarpBlocks < 8 ? kWarpBlocks : 8;
-constexpr int kChains = kWarpTiles == 1 ? 4 : kWarpTiles <= 4 ? 2 : 1;  // of sums, each by itself
+constexpr int kTurnTiles = {};  // that take a turn together
+constexpr int kMostAtOnce = 8 / kTurnTiles;
+constexpr int kAtOnce = kWarpBlocks < kMostAtOnce ? kWarpBlocks : kMostAtOnce;
+constexpr int kTurnSums = kTurnTiles * kWarpTiles;
+constexpr int kChains = kTurnSums == 1 ? 4 : kTurnSums <= 4 ? 2 : 1;  // of sums, each by itself
 constexpr int kSumStride = {};
 constexpr int kSumFloats = kInnerWarps * kTileRows * kSumStride;
 constexpr bool kHeld = {};
 constexpr bool kHasInit = {};
 constexpr bool kAligned = {};  // rows of inputs and outputs begin at multiples of 16 bytes
-constexpr int kInputBytes = {};
+constexpr int kInputBytes = {};  // of a tile
 constexpr int kOutputBytes = {};
 constexpr int kCarried = {};
 using Product = {};
@@ -75,7 +78,7 @@ using Args = LoopArgs<{}, {}>;
 )",
                      tile.warps, kMovingWarps, tile.units, step.units, tile.parts * tile.units,
                      columns.size(), columns_of_x.size(), InnerBlocks(step, tile), kInnerWarps,
-                     SumStride(width), tile.held, step.x.has_init, step.aligned,
+                     tile.together, SumStride(width), tile.held, step.x.has_init, step.aligned,
                      InputBytes(step, tile), OutputBytes(step, tile), carried,
                      ProductType(step.operand), step.inputs.size(), step.outputs.size()) +
          List("kColumns", columns) + List("kColumnsOfX", columns_of_x);
@@ -102,11 +105,11 @@ __device__ __forceinline__ void PutOutputs(const Args& args, const char* stage, 
   const int lane = threadIdx.x % 32;
 @put@}
 
-// A step of a tile, and the next one.
+// A step of the tiles from one on, and the next one.
 struct Turn {
   int s, tile;
   __device__ __forceinline__ Turn Next(int tiles) const {
-    return tile + 1 < tiles ? Turn{s, tile + 1} : Turn{s + 1, 0};
+    return tile + kTurnTiles < tiles ? Turn{s, tile + kTurnTiles} : Turn{s + 1, 0};
   }
 };
 
@@ -118,20 +121,23 @@ struct Mover {
   int first_tile, first_unit, steps, tiles;
   Turn before;
 
-  __device__ __forceinline__ int RowOf(Turn turn) const {
-    return (first_tile + turn.tile) * kTileRows;
+  __device__ __forceinline__ int RowOf(Turn turn, int j) const {
+    return (first_tile + turn.tile + j) * kTileRows;
   }
   __device__ __forceinline__ int TimeOf(Turn turn) const {
     return args.head.general.reverse ? steps - 1 - turn.s : turn.s;
   }
   __device__ __forceinline__ void Fetch(Turn turn, int parity) const {
-    if (turn.s < steps) {
-      FetchInputs(args, inputs + parity * kInputBytes, RowOf(turn), first_unit, TimeOf(turn));
+    for (int j = 0; j < kTurnTiles && turn.s < steps; ++j) {
+      FetchInputs(args, inputs + (parity * kTurnTiles + j) * kInputBytes, RowOf(turn, j),
+                  first_unit, TimeOf(turn));
     }
     asm volatile("cp.async.commit_group;" ::: "memory");
   }
   __device__ __forceinline__ void Put() const {
-    PutOutputs(args, outputs, RowOf(before), first_unit, TimeOf(before));
+    for (int j = 0; j < kTurnTiles; ++j) {
+      PutOutputs(args, outputs + j * kOutputBytes, RowOf(before, j), first_unit, TimeOf(before));
+    }
   }
   // While others wait for x and multiply; then this turn's inputs are there.
   __device__ __forceinline__ void Run(Turn turn, int parity) {
@@ -149,9 +155,9 @@ extern "C" __global__ void __launch_bounds__(kAllThreads, 1)
     loop(const __grid_constant__ Args args) {
   extern __shared__ uint4 shared[];
   float* const sums = reinterpret_cast<float*>(shared + (kHeld ? 0 : kBlocks * kColumnTiles * 32));
-  char* const all_inputs = reinterpret_cast<char*>(sums + kSumFloats);
-  char* const outputs = all_inputs + 2 * kInputBytes;
-  float* const all_carried = reinterpret_cast<float*>(outputs + kOutputBytes);
+  char* const all_inputs = reinterpret_cast<char*>(sums + kTurnTiles * kSumFloats);
+  char* const all_outputs = all_inputs + 2 * kTurnTiles * kInputBytes;
+  float* const all_carried = reinterpret_cast<float*>(all_outputs + kTurnTiles * kOutputBytes);
   const LoopHead& head = args.head;
   const int steps = static_cast<int>(head.general.range.steps);
   const int batch = static_cast<int>(head.general.sequences.batch);
@@ -166,7 +172,7 @@ extern "C" __global__ void __launch_bounds__(kAllThreads, 1)
   const bool computes = threadIdx.x < kLoopThreads;
   const bool moves = !computes && threadIdx.x < kLoopThreads + kMovingThreads;
   const bool clears = !computes && !moves;
-  Mover mover{args, all_inputs, outputs, first_tile, first_unit, steps, tiles, {0, 0}};
+  Mover mover{args, all_inputs, all_outputs, first_tile, first_unit, steps, tiles, {0, 0}};
   Multiplier multiplier;
   if (moves) mover.Fetch({0, 0}, 0);
   if (computes) multiplier.Load(head, first_unit, shared);
@@ -180,31 +186,29 @@ extern "C" __global__ void __launch_bounds__(kAllThreads, 1)
   for (int s = 0; s < steps; ++s) {
     const int t = head.general.reverse ? steps - 1 - s : s;
     const bool multiplied = s > 0 || has_init;
-    for (int tile = 0; tile < tiles; ++tile) {
+    for (int tile = 0; tile < tiles; tile += kTurnTiles) {
       char* const slots = exchange + tile * kSlots * kSlotBytes;
-      const char* const inputs = all_inputs + parity * kInputBytes;
-      const Place at =
-          PlaceOf((first_tile + tile) * kTileRows, first_unit, t, steps, batch, lengths);
-      const int element = at.row * kUnits + at.unit;
-      float* const carried = all_carried + tile * kCarried * kTileRows * kUnits + element;
-      // Under way while the block waits.
-@bits@@anew@      if (computes && multiplied) {
+@early@      if (computes && multiplied) {
         multiplier.Run(slots + (s + kSlots - 1) % kSlots * kSlotBytes, sums);
       }
       if (moves) mover.Run({s, tile}, parity);
       // Partial sums are in shared memory, and the step's inputs.
       __syncthreads();
-      if (computes) {
-        float @results@;
+#pragma unroll
+      for (int j = 0; j < kTurnTiles; ++j) {
+        char* const slot = slots + (j * kSlots + s % kSlots) * kSlotBytes;
+        const char* const inputs = all_inputs + (parity * kTurnTiles + j) * kInputBytes;
+        char* const outputs = all_outputs + j * kOutputBytes;
+        if (clears) Clear(slots + (j * kSlots + (s + 2) % kSlots) * kSlotBytes, first_unit);
+        if (!computes) continue;
+@late@        float @results@;
 @declarations@        if (at.valid) {
 @inputs@@sums@          step_compute(@arguments@);
         }
-        char* const slot = slots + s % kSlots * kSlotBytes;
 @parts@        // Nobody waits for the rest.
         if (at.row < kTileRows) {
 @carry@@kept@@stores@        }
       }
-      if (clears) Clear(slots + (s + 2) % kSlots * kSlotBytes, first_unit);
       // They are read, and outputs are in shared memory.
       __syncthreads();
       parity = 1 - parity;
@@ -234,8 +238,10 @@ class KernelText {
     std::string text(kKernelText);
     Replace(&text, "@inits@", HandOver("0.0f", "true"));
     Replace(&text, "@biases@", Biases());
-    Replace(&text, "@bits@", Bits());
-    Replace(&text, "@anew@", Anew());
+    // What a step needs besides is under way while the block waits, unless two tiles take a turn.
+    const bool early = tile_.together == 1;
+    Replace(&text, "@early@", early ? "      constexpr int j = 0;\n" + Element() : "");
+    Replace(&text, "@late@", early ? "" : Element());
     Replace(&text, "@results@", Results());
     Replace(&text, "@declarations@", Declarations());
     Replace(&text, "@inputs@", Inputs());
@@ -397,6 +403,16 @@ class KernelText {
     return text;
   }
 
+  // Which element a thread has, and what it reads from memory by itself.
+  std::string Element() const {
+    return R"(      const Place at =
+          PlaceOf((first_tile + tile + j) * kTileRows, first_unit, t, steps, batch, lengths);
+      const int element = at.row * kUnits + at.unit;
+      float* const carried = all_carried + (tile + j) * kCarried * kTileRows * kUnits + element;
+)" + Bits() +
+           Anew();
+  }
+
   std::string Bits() const {
     std::string text;
     for (size_t i = 0; i < program_.inputs.size(); ++i) {
@@ -462,7 +478,8 @@ class KernelText {
     for (size_t g = 0; g < step_.products.size(); ++g) {
       text += fmt::format(
           "        x{0} += bias{1};\n"
-          "        if (multiplied) x{0} += SumOf(sums, at.row, {1} * kUnits + at.unit);\n",
+          "        if (multiplied) x{0} += SumOf(sums + j * kSumFloats, at.row, {1} * kUnits + "
+          "at.unit);\n",
           step_.products[g].input, g);
     }
     return text;

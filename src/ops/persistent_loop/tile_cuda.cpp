@@ -36,9 +36,10 @@ bool PlaceInShared(const LoopStep& step, int64_t shared_limit, LoopTile* tile) {
       CeilDiv(blocks, kInnerWarps) * CeilDiv(width / 8, tile->warps / kInnerWarps);
   tile->held = tile->warps == 8 && fragments <= kMostHeld;
   const int64_t sums = kInnerWarps * kTileRows * SumStride(width) * int64_t{sizeof(float)};
-  tile->shared_bytes = (tile->held ? 0 : width * blocks * kBlockBytes) + sums +
-                       2 * InputBytes(step, *tile) + OutputBytes(step, *tile) +
-                       CarriedBytes(step, *tile);
+  tile->shared_bytes =
+      (tile->held ? 0 : width * blocks * kBlockBytes) +
+      tile->together * (sums + 2 * InputBytes(step, *tile) + OutputBytes(step, *tile)) +
+      CarriedBytes(step, *tile);
   return tile->shared_bytes <= shared_limit;
 }
 
@@ -85,15 +86,17 @@ int64_t OutputBytes(const LoopStep& step, const LoopTile& tile) {
   return bytes * kTileRows * tile.units;
 }
 
-// A tile waits for x, reads it, and multiplies it; of the first one of a step, all latencies show.
+// The tiles of a turn wait for x, read it, and multiply it; of the first turn, all latencies show.
+// Two tiles at once take less than twice as long as one.
 double PersistentCost(const LoopStep& step, const LoopTile& tile) {
   const auto row = static_cast<double>(InnerBlocks(step, tile) * kBlockBytes);
   const double multiplying = 1.2e-11 * row * static_cast<double>(Width(step, tile));
   const double reading = row * kTileRows;
+  const double share = 1 + 0.6 * static_cast<double>(tile.together - 1);
   const double first =
-      0.9e-6 + multiplying + 7e-12 * reading + 1.2e-8 * static_cast<double>(tile.units);
-  const double further = 0.53e-6 + multiplying + 3e-12 * reading;
-  return first + further * static_cast<double>(tile.tiles - 1);
+      0.9e-6 + share * (multiplying + 7e-12 * reading + 1.2e-8 * static_cast<double>(tile.units));
+  const double further = 0.53e-6 + share * (multiplying + 3e-12 * reading);
+  return first + further * static_cast<double>(tile.tiles / tile.together - 1);
 }
 
 double StepwiseCost(const LoopStep& step, int64_t batch) {
@@ -107,16 +110,20 @@ std::vector<LoopTile> Tiles(const LoopStep& step, int64_t batch, int64_t process
   std::vector<LoopTile> tiles;
   const int64_t all_tiles = CeilDiv(batch, kTileRows);
   for (const int64_t units : {8, 16, 32}) {
-    LoopTile tile;
-    tile.units = units;
-    tile.warps = std::max<int64_t>(8, units / 2);
-    tile.parts = CeilDiv(step.units, units);
-    if (tile.parts > processors) continue;
-    tile.tiles = CeilDiv(all_tiles, std::min(all_tiles, processors / tile.parts));
-    tile.groups = CeilDiv(all_tiles, tile.tiles);
-    tile.exchange_bytes =
-        tile.groups * tile.tiles * kSlots * InnerBlocks(step, tile) * kTileRows * kBlockBytes;
-    if (PlaceInShared(step, shared_limit, &tile)) tiles.push_back(tile);
+    for (const int64_t together : {1, 2}) {
+      LoopTile tile;
+      tile.units = units;
+      tile.warps = std::max<int64_t>(8, units / 2);
+      tile.parts = CeilDiv(step.units, units);
+      tile.together = together;
+      const int64_t turns = CeilDiv(all_tiles, together);
+      if (tile.parts > processors || together > all_tiles) continue;
+      tile.tiles = together * CeilDiv(turns, std::min(turns, processors / tile.parts));
+      tile.groups = CeilDiv(all_tiles, tile.tiles);
+      tile.exchange_bytes =
+          tile.groups * tile.tiles * kSlots * InnerBlocks(step, tile) * kTileRows * kBlockBytes;
+      if (PlaceInShared(step, shared_limit, &tile)) tiles.push_back(tile);
+    }
   }
   return tiles;
 }

@@ -14,6 +14,7 @@ struct LoopTile {
   int64_t parts = 0;   // blocks of a group: they share its sequences
   int64_t groups = 0;
   int64_t tiles = 0;           // of kTileRows sequences, in a group
+  int64_t together = 1;        // tiles that take a turn: 1, or 2 where there are as many
   bool held = false;           // weights are held in registers, else in shared memory
   int64_t shared_bytes = 0;    // of a block
   int64_t exchange_bytes = 0;  // of all blocks together, in device memory
