@@ -28,6 +28,12 @@ int64_t CarriedBytes(const LoopStep& step, const LoopTile& tile) {
   return carried * tile.tiles * kTileRows * tile.units * int64_t{sizeof(float)};
 }
 
+// Tiles that may take a turn: two pay where a unit has one column of the product, as in backward
+// loops; of wider products the sums of two do not fit into registers.
+int64_t MostTogether(const LoopStep& step, int64_t all_tiles) {
+  return step.products.size() == 1 && all_tiles > 1 ? 2 : 1;
+}
+
 // What a block keeps, and whether there is room for it.
 bool PlaceInShared(const LoopStep& step, int64_t shared_limit, LoopTile* tile) {
   const int64_t width = Width(step, *tile);
@@ -87,12 +93,12 @@ int64_t OutputBytes(const LoopStep& step, const LoopTile& tile) {
 }
 
 // The tiles of a turn wait for x, read it, and multiply it; of the first turn, all latencies show.
-// Two tiles at once take less than twice as long as one.
+// Two tiles at once take a little less than twice as long as one.
 double PersistentCost(const LoopStep& step, const LoopTile& tile) {
   const auto row = static_cast<double>(InnerBlocks(step, tile) * kBlockBytes);
   const double multiplying = 1.2e-11 * row * static_cast<double>(Width(step, tile));
   const double reading = row * kTileRows;
-  const double share = 1 + 0.6 * static_cast<double>(tile.together - 1);
+  const double share = tile.together == 1 ? 1 : 1.75;
   const double first =
       0.9e-6 + share * (multiplying + 7e-12 * reading + 1.2e-8 * static_cast<double>(tile.units));
   const double further = 0.53e-6 + share * (multiplying + 3e-12 * reading);
@@ -117,7 +123,7 @@ std::vector<LoopTile> Tiles(const LoopStep& step, int64_t batch, int64_t process
       tile.parts = CeilDiv(step.units, units);
       tile.together = together;
       const int64_t turns = CeilDiv(all_tiles, together);
-      if (tile.parts > processors || together > all_tiles) continue;
+      if (tile.parts > processors || together > MostTogether(step, all_tiles)) continue;
       tile.tiles = together * CeilDiv(turns, std::min(turns, processors / tile.parts));
       tile.groups = CeilDiv(all_tiles, tile.tiles);
       tile.exchange_bytes =
