@@ -630,6 +630,11 @@ X = torch.zeros(4, 2, 3)
     (lambda m: m(X, reset=torch.zeros(2, 4, dtype=torch.bool)), ValueError, "resets"),
     (lambda m: m(X, reset=torch.zeros(4, 2)), ValueError, "the reset mask is torch.float32, wants bool"),
     (lambda m: m(pack_padded_sequence(X, [4, 2]), lengths=[4, 2]), ValueError, "has lengths of its own"),
+    (lambda m: m(pack_padded_sequence(X, [2, 4], enforce_sorted=False), (torch.zeros(1, 3, 5), torch.zeros(1, 2, 5))),
+     ValueError, r"the initial state h has the shape \[1, 3, 5\], wants \[1, 2, 5\]"),
+    (lambda m: m(pack_padded_sequence(X, [2, 4], enforce_sorted=False), (torch.zeros(5), torch.zeros(5))),
+     ValueError, r"the initial state h has the shape \[5\]"),
+    (lambda m: m(X.to_sparse()), ValueError, "the input has the layout torch.sparse_coo, wants a dense tensor"),
     (lambda m: m.double()(X), ValueError, "the parameter weight_ih_l0 is torch.float64"),
 ])  # fmt: skip
 def test_calls_that_do_not_fit(call, kind, message):

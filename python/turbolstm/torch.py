@@ -374,9 +374,9 @@ class _Layers(torch.nn.Module):
         sizes = input.batch_sizes
         batch = int(sizes[0])
         lengths = (sizes.unsqueeze(1) > torch.arange(batch)).sum(0).to(torch.int32)
+        self._check_states(compiled, states, batch)
         if input.sorted_indices is not None:
             states = [state.index_select(1, input.sorted_indices) for state in states]
-        self._check_states(compiled, states, batch)
         call = _Call(self, len(sizes), batch, lengths, None, True, len(states) > 0)
         y, *finals = self._run(call, compiled, x, states)
         if input.unsorted_indices is not None:
@@ -441,6 +441,8 @@ class _Layers(torch.nn.Module):
                 f"{_WHERE} the {what} is on {tensor.device}; these layers run on the CPU only, in float32. "
                 "On NVIDIA GPUs the command line trains (turbolstm train --device cuda)"
             )
+        if tensor.layout != torch.strided:
+            raise ValueError(f"{_WHERE} the {what} has the layout {tensor.layout}, wants a dense tensor")
         is_half = tensor.dtype in (torch.bfloat16, torch.float16)
         if tensor.dtype != torch.float32 and not (is_half and _autocasts("cpu")):
             raise ValueError(f"{_WHERE} the {what} is {tensor.dtype}, wants torch.float32")
