@@ -213,6 +213,7 @@ void ShowPlan(PlanOptions& options) {
     return;
   }
   options.executable.precision = PrecisionNamed(network.precision);
+  options.executable.recompute |= network.recompute;
   options.executable.verify = true;
   Executable executable(network.graph, options.executable);
   const auto begin = std::chrono::steady_clock::now();
@@ -242,21 +243,25 @@ void ShowPlan(PlanOptions& options) {
 }
 
 void AddNetworkOptions(CLI::App* command, NetworkRequest* network) {
-  command->add_option("--cell", network->cell,
-                      "recurrent layers alone; 'turbolstm cells' lists them");
-  const auto size = [&](const char* name, int64_t* value, const char* help) {
+  CLI::Option* const cell = command->add_option(
+      "--cell", network->cell, "recurrent layers alone; 'turbolstm cells' lists them");
+  // A config has keys of its own for these, so with one they would say nothing.
+  const auto size = [&](const char* name, int64_t* value, int64_t least, const char* help) {
     command->add_option(name, *value, help)
-        ->check(CLI::Range(int64_t{0}, int64_t{1} << 20))
-        ->capture_default_str();
+        ->check(CLI::Range(least, int64_t{1} << 20))
+        ->capture_default_str()
+        ->needs(cell);
   };
-  size("--input", &network->input, "features of the input, with --cell");
-  size("--hidden", &network->hidden, "units, with --cell");
-  size("--projection", &network->projection, "size of a projected output, with --cell");
-  size("--layers", &network->layers, "stacked layers, with --cell");
-  command->add_flag("--bidirectional", network->bidirectional, "both directions, with --cell");
+  size("--input", &network->input, 1, "features of the input, with --cell");
+  size("--hidden", &network->hidden, 1, "units, with --cell");
+  size("--projection", &network->projection, 0, "size of a projected output, with --cell");
+  size("--layers", &network->layers, 1, "stacked layers, with --cell");
+  command->add_flag("--bidirectional", network->bidirectional, "both directions, with --cell")
+      ->needs(cell);
   command->add_option("--precision", network->precision, "with --cell")
       ->check(CLI::IsMember({"fp32", "bf16"}))
-      ->capture_default_str();
+      ->capture_default_str()
+      ->needs(cell);
   command->add_flag("--inference", network->inference, "forward only, not a training step");
 }
 

@@ -21,7 +21,8 @@ PlannedNetwork FromConfig(const NetworkRequest& request) {
   const Config config = LoadConfig(request.config, request.overrides);
   const auto model = MakeClassifier(config.model, config.data.vocabulary, kClasses);
   return {request.inference ? model->graph() : WithLossGradients(*model),
-          "classifier: " + Describe(config.model, request.inference), config.model.precision};
+          "classifier: " + Describe(config.model, request.inference), config.model.precision,
+          config.train.recompute};
 }
 
 // The layers, with a cotangent of ones at every step.
@@ -55,7 +56,7 @@ PlannedNetwork LayersAlone(const NetworkRequest& request) {
       if (gradients[i] != kNoNode) graph.AddOutput(GradientName(names[i]), gradients[i]);
     }
   }
-  return {std::move(graph), Describe(config, request.inference), config.precision};
+  return {std::move(graph), Describe(config, request.inference), config.precision, false};
 }
 
 }  // namespace

@@ -27,6 +27,7 @@ struct PlannedNetwork {
   Graph graph;  // with the gradients of all parameters unless for inference
   std::string description;
   std::string precision;
+  bool recompute = false;  // a config says so
 };
 
 // Throws Error for a config or sizes that describe no network.

@@ -242,6 +242,27 @@ TEST_F(Cli, PlanPrintsChecksAndTraces) {
   ExpectError(Run({"plan", "--cell", "lsmt"}), 1, {"'lsmt'"});
 }
 
+TEST_F(Cli, PlanHeedsTheConfig) {
+  const auto memory = [](const Outcome& outcome) {
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    const size_t begin = outcome.out.find("memory ");
+    return outcome.out.substr(begin, outcome.out.find('\n', begin) - begin);
+  };
+  const auto plan = [&](std::vector<std::string> more) {
+    std::vector<std::string> words = {"plan", "toy.toml", "--steps", "400"};
+    words.insert(words.end(), more.begin(), more.end());
+    return Run(words);
+  };
+  const std::string recomputing = memory(plan({"train.recompute=true"}));
+  EXPECT_EQ(recomputing, memory(plan({"--recompute"})));
+  EXPECT_NE(recomputing, memory(plan({})));
+  // What a config says is not said twice.
+  ExpectError(plan({"--precision", "bf16"}), 2, {"--precision", "--cell"});
+  ExpectError(plan({"--hidden", "7"}), 2, {"--hidden", "--cell"});
+  ExpectError(plan({"--bidirectional"}), 2, {"--bidirectional", "--cell"});
+  ExpectError(plan({"model.precision=bf16x6"}), 1, {"bf16x6", "GPU", "fp32 or bf16"});
+}
+
 TEST_F(Cli, DevicesAndPrecisionsThatAreNotThereAreNamed) {
   ExpectError(Run({"train", "toy.toml", "--device", "gpu"}), 1, {"'gpu'", "auto, cpu, cuda"});
   ExpectError(Run({"train", "toy.toml", "--device", "cuda:4000"}), 1, {"'cuda:4000'", "GPU"});
