@@ -54,6 +54,8 @@ void CountKernels(cudaGraph_t graph, std::map<std::string, int>* counts) {
   }
 }
 
+// With the owners in the header, apart from those of src/backend/cuda: the programs of rivals are
+// measured by this and must not depend on our backend.
 class Event {
  public:
   Event() { TL_BENCH_CUDA(cudaEventCreate(&event_)); }

@@ -63,8 +63,8 @@ class GpuGraph {
   cudaGraphExec_t executable_ = nullptr;
 };
 
-// Times of `parts` on the GPU, run one after the other `runs` times behind two runs to warm up, as
-// a training loop runs them: the host does not wait in between. One result a part, and the sum
+// Times of `parts` on the GPU, run one after the other `runs` times behind one to warm up, as a
+// training loop runs them: the host does not wait in between. One result a part, and the sum
 // last. `prepare` runs before each repeat and is not counted.
 std::vector<Timing> MeasureOnGpu(cudaStream_t stream, int runs,
                                  const std::vector<std::function<void()>>& parts,

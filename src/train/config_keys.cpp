@@ -54,9 +54,8 @@ std::vector<ConfigKey> MakeTable() {
       {"model", "precision", TL_FIELD(model.precision),
        TextRange{{"fp32", "tf32", "bf16", "fp16", "bf16x6"}},
        "numbers of the recurrent layers; cell states and sums are fp32 in all. tf32, fp16 and "
-       "bf16x6 "
-       "need a GPU; in fp16 the loss is scaled; bf16x6 is as exact as fp32, with products out of "
-       "bf16 ones"},
+       "bf16x6 need a GPU; in fp16 the loss is scaled; bf16x6 is as exact as fp32, with products "
+       "out of bf16 ones"},
 
       {"train", "epochs", TL_FIELD(train.epochs), IntegerRange{0, 1'000'000},
        "passes over the training samples"},

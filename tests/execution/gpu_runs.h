@@ -58,6 +58,15 @@ class GpuTest : public ::testing::TestWithParam<GpuCase> {
     return options;
   }
 
+  // Two bidirectional layers with given initial states, and all gradients.
+  Graph TrainingGraph() const {
+    RecurrentOptions options = OptionsOf(5, 16);
+    options.layers = 2;
+    options.bidirectional = true;
+    options.initial = InitialState::kGiven;
+    return WithGradients(RecurrentGraph(options));
+  }
+
   // The outputs of two runs, which must have the same bits.
   static Outputs RunTwice(Execution* execution, const Bindings& bindings) {
     Outputs first = RunAndRead(execution, bindings);

@@ -49,17 +49,8 @@ void ExpectZero(const std::vector<float>& values, const std::string& name) {
   EXPECT_TRUE(std::all_of(values.begin(), values.end(), [](float v) { return v == 0; })) << name;
 }
 
-// Two bidirectional layers with given initial states, and all gradients.
 class GpuEdges : public GpuTest {
  protected:
-  Graph TrainingGraph() const {
-    RecurrentOptions options = OptionsOf(5, 16);
-    options.layers = 2;
-    options.bidirectional = true;
-    options.initial = InitialState::kGiven;
-    return WithGradients(RecurrentGraph(options));
-  }
-
   // An empty sequence hands its initial state on, and the gradient of its final state back.
   static void ExpectPassedThrough(const Outputs& got, const Bindings& bindings, int64_t b) {
     const auto bound = [&](const std::string& name) {

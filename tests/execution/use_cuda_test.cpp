@@ -15,16 +15,7 @@
 namespace turbolstm {
 namespace {
 
-class GpuUse : public GpuTest {
- protected:
-  Graph TrainingGraph() const {
-    RecurrentOptions options = OptionsOf(5, 16);
-    options.layers = 2;
-    options.bidirectional = true;
-    options.initial = InitialState::kGiven;
-    return WithGradients(RecurrentGraph(options));
-  }
-};
+class GpuUse : public GpuTest {};
 
 // What runs left on the device, copied aside without waiting for it.
 class DeviceLog {

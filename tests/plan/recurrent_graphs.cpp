@@ -1,6 +1,10 @@
 #include "plan/recurrent_graphs.h"
 
+#include <cmath>
+
 #include "graph/passes/lower_transforms.h"
+#include "testing/dice.h"
+#include "testing/random_bindings.h"
 
 namespace turbolstm {
 
@@ -28,6 +32,18 @@ std::vector<std::string> CellNames() {
   std::vector<std::string> names;
   for (const Cell& cell : AllCells()) names.emplace_back(cell.name);
   return names;
+}
+
+Bindings LargeBindings(const Graph& graph) {
+  Bindings bindings = RandomBindings(graph, 1, {.steps = 6, .batch = 4, .ragged = true});
+  Dice dice(2);
+  for (double& v : bindings.values.at("rnn.weight_ih_l0").data) {
+    v = static_cast<double>(dice.Integer(-8, 8)) / 8;
+  }
+  for (double& v : bindings.values.at("x").data) {
+    if (!std::isnan(v)) v = 1e4 * static_cast<double>(dice.Integer(-3, 3));
+  }
+  return bindings;
 }
 
 std::vector<float> RowOf(const std::vector<float>& values, int64_t steps, int64_t batch,

@@ -17,6 +17,11 @@ Graph RecurrentGraph(const RecurrentOptions& options);
 
 std::vector<std::string> CellNames();
 
+// Ragged inputs "x" far outside the range of the activations. Their products with the weights of
+// the first layer are ones that every precision holds exactly, so that saturation is what is
+// tested, not cancellation.
+Bindings LargeBindings(const Graph& graph);
+
 // Row b of values [T, B, n] or, for steps = 1, [B, n], one step after the other.
 std::vector<float> RowOf(const std::vector<float>& values, int64_t steps, int64_t batch, int64_t b);
 
