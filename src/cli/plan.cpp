@@ -212,6 +212,10 @@ void ShowPlan(PlanOptions& options) {
     fmt::print("{}", PrintDot(network.graph, &analysis));
     return;
   }
+  TL_CHECK(network.precision == "fp32" || network.precision == "bf16",
+           "[plan] model.precision is '{}', which needs a GPU; tasks are planned for the CPU, in "
+           "fp32 or bf16",
+           network.precision);
   options.executable.precision = PrecisionNamed(network.precision);
   options.executable.recompute |= network.recompute;
   options.executable.verify = true;

@@ -29,8 +29,7 @@ ExecutableOptions Resolved(ExecutableOptions options) {
     options.streams = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   }
   TL_CHECK(options.precision == Precision::kFloat32 || options.precision == Precision::kBFloat16,
-           "[plan] got the precision {}, which needs a GPU; a CPU wants fp32 or bf16",
-           Name(options.precision));
+           "[plan] got the precision {}, wants fp32 or bf16", Name(options.precision));
   TL_CHECK(options.streams >= 1, "[plan] got {} streams, wants at least 1", options.streams);
   TL_CHECK(!options.recompute || options.late_inputs.empty(),
            "[plan] a run that computes activations again has no halves");
