@@ -8,6 +8,7 @@
 
 #include "backend/cuda/check_cuda.h"
 #include "backend/cuda/runtime_cuda.h"
+#include "backend/cuda/testing/time_replays.h"
 #include "execution/operators_cuda.h"
 
 namespace turbolstm::cuda {
@@ -73,22 +74,10 @@ class Memory {
   std::vector<DeviceBuffer> buffers_;
 };
 
-// The mean of many runs in one recorded graph.
 template <typename Enqueue>
 void Time(benchmark::State& state, const Memory& memory, int64_t bytes, Enqueue enqueue) {
   constexpr int kRuns = 20;
-  const RecordedGraph graph = RecordedGraph::Record(memory.stream, [&] {
-    for (int run = 0; run < kRuns; ++run) enqueue();
-  });
-  graph.Launch(memory.stream);
-  Event begin, end;
-  for (auto _ : state) {
-    begin.Record(memory.stream);
-    graph.Launch(memory.stream);
-    end.Record(memory.stream);
-    end.Synchronize();
-    state.SetIterationTime(begin.MillisecondsTo(end) * 1e-3 / kRuns);
-  }
+  TimeReplays(state, memory.stream, kRuns, enqueue);
   state.SetBytesProcessed(state.iterations() * bytes);
 }
 

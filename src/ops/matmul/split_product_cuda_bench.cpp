@@ -6,6 +6,7 @@
 
 #include "backend/cuda/check_cuda.h"
 #include "backend/cuda/runtime_cuda.h"
+#include "backend/cuda/testing/time_replays.h"
 #include "base/error.h"
 #include "ops/matmul/split_product_cuda.h"
 
@@ -83,18 +84,7 @@ void Measure(benchmark::State& state, const ProductSize& size, Way way) {
   GemmRunner runner;
   const Stream stream;
   operands.Run(way, &runner, stream.get());
-  const RecordedGraph graph = RecordedGraph::Record(stream, [&] {
-    for (int i = 0; i < kLaunches; ++i) operands.Run(way, &runner, stream.get());
-  });
-  Event begin, end;
-  graph.Launch(stream);
-  for (auto _ : state) {
-    begin.Record(stream);
-    graph.Launch(stream);
-    end.Record(stream);
-    end.Synchronize();
-    state.SetIterationTime(begin.MillisecondsTo(end) * 1e-3 / kLaunches);
-  }
+  TimeReplays(state, stream, kLaunches, [&] { operands.Run(way, &runner, stream.get()); });
   const auto multiplies = static_cast<double>(size.m) * static_cast<double>(size.n * size.k);
   state.counters["TFLOP/s"] =
       benchmark::Counter(2e-12 * multiplies, benchmark::Counter::kIsIterationInvariantRate);

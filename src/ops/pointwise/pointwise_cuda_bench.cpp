@@ -8,6 +8,7 @@
 
 #include "backend/cuda/check_cuda.h"
 #include "backend/cuda/runtime_cuda.h"
+#include "backend/cuda/testing/time_replays.h"
 #include "base/error.h"
 #include "ops/pointwise/kernel_cuda.h"
 #include "ops/pointwise/testing/typed_samples_cuda.h"
@@ -52,21 +53,9 @@ class Rows {
   PointwiseRun& run() { return run_; }
   RowOperand& input(size_t i) { return inputs_[i]; }
 
-  // Times many launches in one recorded graph.
   void Measure(benchmark::State& state, int launches) {
     const Stream stream;
-    const RecordedGraph graph = RecordedGraph::Record(stream, [&] {
-      for (int i = 0; i < launches; ++i) kernel_.Launch(run_, stream.get());
-    });
-    Event begin, end;
-    graph.Launch(stream);
-    for (auto _ : state) {
-      begin.Record(stream);
-      graph.Launch(stream);
-      end.Record(stream);
-      end.Synchronize();
-      state.SetIterationTime(begin.MillisecondsTo(end) * 1e-3 / launches);
-    }
+    TimeReplays(state, stream, launches, [&] { kernel_.Launch(run_, stream.get()); });
     state.counters["GB/s"] = benchmark::Counter(static_cast<double>(bytes_) * 1e-9,
                                                 benchmark::Counter::kIsIterationInvariantRate);
   }
