@@ -217,6 +217,11 @@ void ShowPlan(PlanOptions& options) {
            "fp32 or bf16",
            network.precision);
   options.executable.precision = PrecisionNamed(network.precision);
+  TL_CHECK(options.executable.precision == Precision::kFloat32 ||
+               options.executable.precision == Precision::kBFloat16,
+           "[plan] model.precision is '{}', which needs a GPU; plans are made for the CPU, which "
+           "has fp32 and bf16",
+           network.precision);
   options.executable.recompute |= network.recompute;
   options.executable.verify = true;
   Executable executable(network.graph, options.executable);

@@ -260,7 +260,7 @@ TEST_F(Cli, PlanHeedsTheConfig) {
   ExpectError(plan({"--precision", "bf16"}), 2, {"--precision", "--cell"});
   ExpectError(plan({"--hidden", "7"}), 2, {"--hidden", "--cell"});
   ExpectError(plan({"--bidirectional"}), 2, {"--bidirectional", "--cell"});
-  ExpectError(plan({"model.precision=bf16x6"}), 1, {"bf16x6", "GPU", "fp32 or bf16"});
+  ExpectError(plan({"model.precision=bf16x6"}), 1, {"bf16x6", "GPU", "fp32 and bf16"});
 }
 
 TEST_F(Cli, DevicesAndPrecisionsThatAreNotThereAreNamed) {
