@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include "execution/device_lowering.h"
-#include "execution/memory_plan.h"
 #include "plan/recurrent_graphs.h"
 
 namespace turbolstm {
@@ -34,33 +33,6 @@ TEST(Turns, BothDirectionsOfALayerRunAtOnce) {
   EXPECT_EQ(LoopsAtOnce(options), 0) << "a layer reads the one below";
   options.bidirectional = true;
   EXPECT_EQ(LoopsAtOnce(options), 4) << "forward and backward, in two layers";
-}
-
-// What one of two loops works in must not lie where the other writes.
-TEST(Turns, LoopsThatRunAtOnceShareNoMemory) {
-  RecurrentOptions options = SmallOptions("gru");
-  options.bidirectional = true;
-  const LoweredGraph lowered =
-      LowerForDevice(WithGradients(RecurrentGraph(options)), Precision::kBFloat16);
-  MemoryPlan plan(lowered);
-  plan.SetShape(7, 3);
-  const std::vector<int64_t> turns = Turns(lowered);
-  int compared = 0;
-  for (size_t g = 1; g < turns.size(); ++g) {
-    if (turns[g] != turns[g - 1]) continue;
-    for (const Stage& stage : lowered.groups[g - 1].stages) {
-      for (const Stage& other : lowered.groups[g].stages) {
-        for (const View& a : stage.outputs) {
-          for (const View& b : other.outputs) {
-            if (a.buffer == b.buffer) continue;
-            EXPECT_NE(plan.offset(a.buffer), plan.offset(b.buffer));
-            ++compared;
-          }
-        }
-      }
-    }
-  }
-  EXPECT_GT(compared, 0);
 }
 
 }  // namespace
