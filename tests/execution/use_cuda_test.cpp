@@ -3,10 +3,10 @@
 
 #include <unistd.h>
 
-#include <cstdlib>
 #include <fstream>
 
 #include "backend/cuda/check_cuda.h"
+#include "backend/cuda/testing/filled_memory.h"
 #include "base/error_test.h"
 #include "execution/gpu_runs.h"
 #include "plan/named_views.h"
@@ -188,22 +188,13 @@ TEST_P(GpuUse, MemoryStopsGrowing) {
   EXPECT_LE(static_cast<double>(after.host), 1.01 * static_cast<double>(before.host));
 }
 
-// Fills new memory of the device with a byte for as long as it lives.
-class FilledMemory {
- public:
-  explicit FilledMemory(const char* byte) { setenv(cuda::kFillMemoryVariable, byte, 1); }
-  ~FilledMemory() { unsetenv(cuda::kFillMemoryVariable); }
-  FilledMemory(const FilledMemory&) = delete;
-  FilledMemory& operator=(const FilledMemory&) = delete;
-};
-
 // What memory holds before a run reaches no result: bytes of ones are no numbers in any type.
 TEST_P(GpuUse, NoResultDependsOnWhatMemoryHeldBefore) {
   const Graph graph = TrainingGraph();
   for (const bool ragged : {false, true}) {
     const Bindings bindings = RandomBindings(graph, 8, {.steps = 7, .batch = 5, .ragged = ragged});
     const auto run_on = [&](const char* byte) {
-      const FilledMemory filled(byte);
+      const cuda::FilledMemory filled(byte);
       cuda::CudaExecutable execution(graph, device());
       return RunAndRead(&execution, bindings);
     };

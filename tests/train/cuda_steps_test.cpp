@@ -11,10 +11,10 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <future>
 
 #include "backend/cuda/check_cuda.h"
+#include "backend/cuda/testing/filled_memory.h"
 #include "backend/cuda/testing/gpu.h"
 #include "base/error.h"
 #include "train/train_on.h"
@@ -84,7 +84,7 @@ TEST(CudaSteps, TheHostDoesNotWaitWithinAStep) {
 }
 
 // Of a loss in another precision than fp32, at the first step.
-constexpr double kLossTolerance = 2e-2;
+constexpr double kNarrowLossTolerance = 2e-2;
 
 // Small enough for tools that watch every access to memory.
 TEST(CudaSteps, TinyOnes) {
@@ -104,7 +104,7 @@ TEST(CudaSteps, TinyOnes) {
     const std::vector<StepLoss> losses = step.TakeLosses();
     ASSERT_EQ(losses.size(), 2u);
     if (precision == kPrecisions[0]) in_float32 = losses[0].loss;
-    EXPECT_NEAR(losses[0].loss, in_float32, kLossTolerance) << Name(precision);
+    EXPECT_NEAR(losses[0].loss, in_float32, kNarrowLossTolerance) << Name(precision);
   }
 }
 
@@ -117,10 +117,8 @@ TEST(CudaSteps, DoNotDependOnWhatMemoryHeldBefore) {
     config.model.bidirectional = true;
     config.model.dropout = 0.3;
     const auto train = [&](const char* byte) {
-      setenv(cuda::kFillMemoryVariable, byte, 1);
-      Trained trained = TrainOn("cuda", config);
-      unsetenv(cuda::kFillMemoryVariable);
-      return trained;
+      const cuda::FilledMemory filled(byte);
+      return TrainOn("cuda", config);
     };
     const Trained zeros = train("0");
     const Trained ones = train("255");
