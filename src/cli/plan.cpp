@@ -212,10 +212,6 @@ void ShowPlan(PlanOptions& options) {
     fmt::print("{}", PrintDot(network.graph, &analysis));
     return;
   }
-  TL_CHECK(network.precision == "fp32" || network.precision == "bf16",
-           "[plan] model.precision is '{}', which needs a GPU; tasks are planned for the CPU, in "
-           "fp32 or bf16",
-           network.precision);
   options.executable.precision = PrecisionNamed(network.precision);
   TL_CHECK(options.executable.precision == Precision::kFloat32 ||
                options.executable.precision == Precision::kBFloat16,
