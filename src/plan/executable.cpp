@@ -212,7 +212,8 @@ void Executable::RunEarly(const RunOptions& options) {
 
 // A second time the first half's results are overwritten already.
 void Executable::RunLate() {
-  TL_CHECK(progress_ == Progress::kEarly, "[run] the second half follows a first half once");
+  TL_CHECK(progress_ == Progress::kEarly,
+           "[run] the second half (backward) follows a first half (forward), once each time");
   PlaceInputs(true);
   progress_ = Progress::kNothing;
   const PlanHalf& half = plan_->halves.late;

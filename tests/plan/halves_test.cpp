@@ -120,7 +120,9 @@ TEST(HalvesMisuse, IsSaid) {
   Executable halves(graph, {.streams = 1, .late_inputs = Cotangents(bindings)});
   BoundInHalves bound(&halves, bindings);
   bound.Bind(false);
-  EXPECT_THAT([&] { halves.RunLate(); }, ThrowsMessage<Error>(HasSubstr("follows a first half")));
+  EXPECT_THAT(
+      [&] { halves.RunLate(); },
+      ThrowsMessage<Error>(HasSubstr("second half (backward) follows a first half (forward)")));
   halves.RunEarly();
   EXPECT_THAT([&] { halves.Output("d.x"); }, ThrowsMessage<Error>(HasSubstr("second half")));
   EXPECT_THAT([&] { halves.RunLate(); }, ThrowsMessage<Error>(HasSubstr("not bound")));
