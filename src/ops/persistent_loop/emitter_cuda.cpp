@@ -179,7 +179,7 @@ extern "C" __global__ void __launch_bounds__(kAllThreads, 1)
   for (int tile = 0; computes && has_init && tile < tiles; ++tile) {
     const Place at =
         PlaceOf((first_tile + tile) * kTileRows, first_unit, 0, steps, batch, nullptr);
-    char* const slot = exchange + (tile * kSlots + kSlots - 1) * kSlotBytes;
+    char* const slot = exchange + (static_cast<long long>(tile) * kSlots + kSlots - 1) * kSlotBytes;
 @inits@  }
 @biases@  int parity = 0;
   __syncthreads();
@@ -187,7 +187,7 @@ extern "C" __global__ void __launch_bounds__(kAllThreads, 1)
     const int t = head.general.reverse ? steps - 1 - s : s;
     const bool multiplied = s > 0 || has_init;
     for (int tile = 0; tile < tiles; tile += kTurnTiles) {
-      char* const slots = exchange + tile * kSlots * kSlotBytes;
+      char* const slots = exchange + static_cast<long long>(tile) * (kSlots * kSlotBytes);
 @early@      if (computes && multiplied) {
         multiplier.Run(slots + (s + kSlots - 1) % kSlots * kSlotBytes, sums);
       }
