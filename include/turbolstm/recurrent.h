@@ -104,8 +104,8 @@ class RecurrentRun {
   RecurrentRun(const RecurrentRun&) = delete;
   RecurrentRun& operator=(const RecurrentRun&) = delete;
 
-  // lengths: [B], each 0..T, or empty for all T. resets: [T, B], not 0 where a sequence starts
-  // anew from zeros, or empty. Padded steps of outputs are zeros.
+  // At most 2^20 steps. lengths: [B], each 0..T, or empty for all T. resets: [T, B], not 0 where a
+  // sequence starts anew from zeros, or empty. Padded steps of outputs are zeros.
   void SetShape(int64_t steps, int64_t batch, std::span<const int32_t> lengths = {},
                 std::span<const uint8_t> resets = {});
 

@@ -179,7 +179,7 @@ def test_masks_follow_the_seed(values):
     ({"proj_size": 3}, "this cell projects nothing"),
     ({"dropout": 0.5}, "acts between layers"),
     ({"zoneout": 1.5}, "a probability is 1.5"),
-    ({"precision": "fp16"}, "got the precision fp16, wants fp32 or bf16"),
+    ({"precision": "fp16"}, "the precision fp16 needs a GPU"),
     ({"precision": "float"}, "float"),
     ({"threads": -1}, r"\[threads\] got -1"),
     ({"gradients": ["x"]}, "wants both or none"),

@@ -15,6 +15,18 @@
 namespace turbolstm {
 namespace {
 
+// A plan has tasks for every block of steps, so more would take minutes to plan.
+constexpr int64_t kMostSteps = 1 << 20;
+
+Precision CpuPrecisionNamed(std::string_view name) {
+  const Precision precision = PrecisionNamed(name);
+  TL_CHECK(precision == Precision::kFloat32 || precision == Precision::kBFloat16,
+           "[network] the precision {} needs a GPU, on which networks made here do not run yet; "
+           "wants fp32 or bf16",
+           name);
+  return precision;
+}
+
 constexpr std::string_view kLayers = "rnn";
 constexpr std::string_view kPrefix = "rnn.";
 
@@ -162,7 +174,7 @@ RecurrentNetwork::RecurrentNetwork(const RecurrentSpec& spec, const CompileOptio
     compiled->parameters.push_back({parameter.name, ValueRows::kNone, parameter.shape});
   }
   Graph graph = model.graph();
-  compiled->options.precision = PrecisionNamed(options.precision);
+  compiled->options.precision = CpuPrecisionNamed(options.precision);
   if (!options.gradients.empty()) {
     LowerTransforms(&graph);
     AddGradients(&graph, options, compiled->outputs, &compiled->options);
@@ -232,6 +244,7 @@ RecurrentRun::~RecurrentRun() = default;
 
 void RecurrentRun::SetShape(int64_t steps, int64_t batch, std::span<const int32_t> lengths,
                             std::span<const uint8_t> resets) {
+  TL_CHECK(steps <= kMostSteps, "[run] got {} steps, wants at most {}", steps, kMostSteps);
   std::vector<uint8_t> to_zero(resets.begin(), resets.end());
   for (uint8_t& reset : to_zero) reset = reset != 0 ? kResetToZero : 0;
   state_->executable.SetShape(steps, batch, lengths, to_zero);

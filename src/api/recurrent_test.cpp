@@ -159,14 +159,16 @@ TEST(RecurrentNetwork, SaysWhatDoesNotFit) {
   EXPECT_THAT(make(Gru(), {.gradients = {"x"}}), ThrowsMessage<Error>(HasSubstr("both or none")));
   EXPECT_THAT(make(Gru(), {.gradients = {"y"}, .cotangents = {"y"}}),
               ThrowsMessage<Error>(HasSubstr("no 'y' to differentiate by")));
-  EXPECT_THAT(make(Gru(), {.precision = "tf32"}),
-              ThrowsMessage<Error>(HasSubstr("wants fp32 or bf16")));
+  EXPECT_THAT(make(Gru(), {.precision = "bf16x6"}),
+              ThrowsMessage<Error>(HasSubstr("bf16x6 needs a GPU")));
   EXPECT_THAT(make(Gru(), {.threads = -2}), ThrowsMessage<Error>(HasSubstr("[threads] got -2")));
 }
 
 TEST(RecurrentRun, SaysWhatDoesNotFit) {
   const RecurrentNetwork inference(Gru());
   Bound bound(inference);
+  EXPECT_THAT([&] { bound.run->SetShape(int64_t{1} << 31, 1); },
+              ThrowsMessage<Error>(HasSubstr("wants at most 1048576")));
   bound.run->SetShape(kT, kB);
   EXPECT_THAT([&] { bound.run->Forward(); }, ThrowsMessage<Error>(HasSubstr("is not bound")));
   EXPECT_THAT([&] { bound.run->Backward(); },

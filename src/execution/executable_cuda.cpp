@@ -10,11 +10,6 @@
 #include "plan/named_views.h"
 
 namespace turbolstm {
-
-std::unique_ptr<Execution> MakeCudaExecution(Graph graph, const DeviceOptions& options) {
-  return std::make_unique<cuda::CudaExecutable>(std::move(graph), options);
-}
-
 namespace cuda {
 namespace {
 
@@ -260,8 +255,8 @@ void CudaExecutable::Run(const RunOptions& options) {
            layout_.steps(), layout_.batch());
   CheckBound();
   UploadAll(options);
-  if (!recorded_[shape_]) RecordShape();
-  recorded_[shape_].Launch(stream_);
+  if (recorded_.count(shape_) == 0) RecordShape();
+  recorded_.at(shape_).Launch(stream_);
   has_results_ = true;
 }
 
@@ -287,10 +282,6 @@ size_t CudaExecutable::recorded_nodes() const {
 }
 
 void CudaExecutable::Synchronize() {
-  CheckIndices();
-}
-
-void CudaExecutable::CheckIndices() {
   IndexFault fault;
   TL_CUDA_CHECK(cudaMemcpyAsync(&fault, &state()->fault, sizeof(fault), cudaMemcpyDeviceToHost,
                                 stream_.get()));
@@ -345,7 +336,7 @@ void CudaExecutable::ReadParameter(std::string_view name, std::span<float> value
 // to: in the caller's layout, of the type that the device keeps.
 void CudaExecutable::Fetch(const NamedView& output, std::byte* to) {
   TL_CHECK(has_results_, "[output] '{}' is asked for before a run of this shape", output.name);
-  CheckIndices();
+  Synchronize();
   const size_t row = static_cast<size_t>(output.view.width) * SizeOf(TypeOf(lowered_, output));
   const auto bytes = static_cast<size_t>(DeviceBytes(output));
   if (bytes == 0) return;
@@ -391,4 +382,9 @@ int64_t CudaExecutable::memory_bytes() const {
 }
 
 }  // namespace cuda
+
+std::unique_ptr<Execution> MakeCudaExecution(Graph graph, const DeviceOptions& options) {
+  return std::make_unique<cuda::CudaExecutable>(std::move(graph), options);
+}
+
 }  // namespace turbolstm

@@ -90,7 +90,6 @@ class CudaExecutable final : public Execution {
   OperatorContext Context() const;
   void EnqueueRun();
   void RecordShape();
-  void CheckIndices();
   [[noreturn]] void FailIndex(const IndexFault& fault) const;
   void Fetch(const NamedView& output, std::byte* to);
   std::byte* AddressOf(const NamedView& value) const;

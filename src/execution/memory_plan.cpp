@@ -135,12 +135,12 @@ int64_t MemoryPlan::ProductBytes(const Group& group, const Stage& stage) const {
           size.m * size.n * static_cast<int64_t>(SizeOf(result)));
 }
 
-int64_t MemoryPlan::MostWorkspaceBytes() const {
+int64_t MemoryPlan::ProductWorkspaceBytes() const {
   int64_t most = 0;
   for (const Group& group : graph_.groups) {
     for (const Stage& stage : group.stages) {
       if (!IsProduct(stage)) continue;
-      most = std::max(most, turbolstm::MostWorkspaceBytes(ProductBytes(group, stage), narrow_));
+      most = std::max(most, MostWorkspaceBytes(ProductBytes(group, stage), narrow_));
     }
   }
   return most;

@@ -31,7 +31,7 @@ class MemoryPlan {
   // What the shape is and what takes most, for an error.
   std::string Describe() const;
   // What products may work in beside that, at most.
-  int64_t MostWorkspaceBytes() const;
+  int64_t ProductWorkspaceBytes() const;
 
   // Static values that products of a 16-bit graph read in 16 bits: copies that lie with all else,
   // from the first group that reads them to the last.

@@ -63,7 +63,7 @@ TEST(HalfValuesOnGpu, TakeTheMemoryThatWasPlanned) {
     RunOn(&execution, bindings);
     execution.Synchronize();
     EXPECT_GE(execution.memory_bytes(), plan.bytes());
-    EXPECT_LE(execution.memory_bytes(), plan.bytes() + plan.MostWorkspaceBytes() + kRestBytes);
+    EXPECT_LE(execution.memory_bytes(), plan.bytes() + plan.ProductWorkspaceBytes() + kRestBytes);
   }
 }
 

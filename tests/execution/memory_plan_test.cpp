@@ -98,7 +98,7 @@ TEST(MemoryPlan, TrainingStepTakesLessThanCudnns) {
       MemoryPlan plan(lowered);
       plan.SetShape(256, cudnn.batch);
       const double ours = static_cast<double>(plan.bytes()) / kMebibyte;
-      const double workspace = static_cast<double>(plan.MostWorkspaceBytes()) / kMebibyte;
+      const double workspace = static_cast<double>(plan.ProductWorkspaceBytes()) / kMebibyte;
       fmt::print(
           "lstm {} H {} B {}: predicted peak {:.1f} MiB and at most {:.1f} for products, "
           "cuDNN {:.1f}\n",

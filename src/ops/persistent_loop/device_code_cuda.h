@@ -41,9 +41,12 @@ struct LoopArgs {
 
 // Types of operands of products, 16 bytes of a row at once. Elements are dealt out to the products'
 // inner positions in whatever order suits loads, the same for both operands.
-struct Bf16Product {
+struct HalfProduct {
   using Bits = unsigned short;
   __device__ static __forceinline__ unsigned Operand(unsigned bits) { return bits; }
+};
+
+struct Bf16Product : HalfProduct {
   __device__ static __forceinline__ Bits Narrow(float value) {
     return static_cast<Bits>(NarrowBf16(value));
   }
@@ -57,9 +60,7 @@ struct Bf16Product {
   }
 };
 
-struct Fp16Product {
-  using Bits = unsigned short;
-  __device__ static __forceinline__ unsigned Operand(unsigned bits) { return bits; }
+struct Fp16Product : HalfProduct {
   __device__ static __forceinline__ Bits Narrow(float value) {
     return static_cast<Bits>(NarrowFp16(value));
   }

@@ -13,6 +13,20 @@ constexpr int64_t kBlockBytes = 64;
 // Registers of a thread for weights, in units of 16 bytes, at most.
 constexpr int64_t kMostHeld = 16;
 
+// Seconds, fitted to what benchmarks/persistent_loops prints on an H200.
+constexpr double kFirstTurn = 0.9e-6;
+constexpr double kFurtherTurn = 0.53e-6;
+constexpr double kMultiplyByte = 1.2e-11;  // of weights, by 16 rows
+constexpr double kReadFirstByte = 7e-12;   // of x, in the first turn
+constexpr double kReadByte = 3e-12;
+constexpr double kComputeUnit = 1.2e-8;  // of a block
+constexpr double kTwoTiles = 1.75;       // times one
+// Likewise, of a product and a program a step. A side: the root of the elements of the weights.
+constexpr double kTwoKernels = 4.2e-6;
+constexpr double kWeightSide = 1.25e-9;
+constexpr double kSequenceSide = 1.1e-11;  // for each sequence
+constexpr double kWideOperand = 1.5;       // tf32: times 16 bits
+
 int64_t CeilDiv(int64_t a, int64_t b) {
   return (a + b - 1) / b;
 }
@@ -93,22 +107,22 @@ int64_t OutputBytes(const LoopStep& step, const LoopTile& tile) {
 }
 
 // The tiles of a turn wait for x, read it, and multiply it; of the first turn, all latencies show.
-// Two tiles at once take a little less than twice as long as one.
 double PersistentCost(const LoopStep& step, const LoopTile& tile) {
   const auto row = static_cast<double>(InnerBlocks(step, tile) * kBlockBytes);
-  const double multiplying = 1.2e-11 * row * static_cast<double>(Width(step, tile));
+  const double multiplying = kMultiplyByte * row * static_cast<double>(Width(step, tile));
   const double reading = row * kTileRows;
-  const double share = tile.together == 1 ? 1 : 1.75;
-  const double first =
-      0.9e-6 + share * (multiplying + 7e-12 * reading + 1.2e-8 * static_cast<double>(tile.units));
-  const double further = 0.53e-6 + share * (multiplying + 3e-12 * reading);
+  const double share = tile.together == 1 ? 1 : kTwoTiles;
+  const double first = kFirstTurn + share * (multiplying + kReadFirstByte * reading +
+                                             kComputeUnit * static_cast<double>(tile.units));
+  const double further = kFurtherTurn + share * (multiplying + kReadByte * reading);
   return first + further * static_cast<double>(tile.tiles / tile.together - 1);
 }
 
 double StepwiseCost(const LoopStep& step, int64_t batch) {
   const double size = std::sqrt(static_cast<double>(step.inner * step.columns));
-  const double wide = SizeOf(step.operand) > 2 ? 1.5 : 1;
-  return wide * (4.2e-6 + 1.25e-9 * size + 1.1e-11 * size * static_cast<double>(batch));
+  const double wide = SizeOf(step.operand) > 2 ? kWideOperand : 1;
+  return wide *
+         (kTwoKernels + kWeightSide * size + kSequenceSide * size * static_cast<double>(batch));
 }
 
 std::vector<LoopTile> Tiles(const LoopStep& step, int64_t batch, int64_t processors,
