@@ -30,6 +30,7 @@ class LoopValues {
     run_.sequences.steps = steps;
     run_.sequences.batch = batch;
     run_.range = {0, steps, false};
+    run_.end = steps;
     run_.reverse = !step.x.forward;
     run_.weight = Zeros(step.columns * step.inner * 4);
     run_.weight_stride = step.inner;

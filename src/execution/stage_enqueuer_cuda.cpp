@@ -224,6 +224,7 @@ void StageEnqueuer::EnqueuePersistent(size_t group, std::byte* exchange) {
   run.sequences = context_.sequences;
   run.range = {0, shape_.steps, shape_.ragged};
   run.reverse = reverse;
+  run.end = shape_.steps;
   run.weight = WeightFor(match.product->weight);
   run.weight_stride = weight.features.back();
   run.weight_transposed = weight.transposed;

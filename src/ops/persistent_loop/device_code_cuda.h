@@ -28,6 +28,11 @@ struct LoopHead {
   char* exchange = nullptr;  // [groups, tiles of a group, kSlots] chunks, all absent at the start
   int* fault = nullptr;      // set to -1 when a partner does not answer
   long long tiles = 0;       // of kTileRows sequences, in a group
+  // Steps [begin, end) of the walk run now. Those before have run already: what they handed over
+  // lies in `exchange` still, and what blocks carry from step to step in `carry`.
+  long long begin = 0;
+  long long end = 0;
+  float* carry = nullptr;  // [blocks, what a block carries]; null: all steps run at once
 };
 
 template <int kInputs, int kOutputs>

@@ -58,8 +58,7 @@ constexpr int kWarpBlocks = (kBlocks + kInnerWarps - 1) / kInnerWarps;
 constexpr int kTurnTiles = {};  // that take a turn together
 constexpr int kMostAtOnce = 8 / kTurnTiles;
 constexpr int kAtOnce = kWarpBlocks < kMostAtOnce ? kWarpBlocks : kMostAtOnce;
-constexpr int kTurnSums = kTurnTiles * kWarpTiles;
-constexpr int kChains = kTurnSums == 1 ? 4 : kTurnSums <= 4 ? 2 : 1;  // of sums, each by itself
+constexpr int kChains = {};  // of sums, each by itself
 constexpr int kSumStride = {};
 constexpr int kSumFloats = kInnerWarps * kTileRows * kSumStride;
 constexpr bool kHeld = {};
@@ -78,8 +77,8 @@ using Args = LoopArgs<{}, {}>;
 )",
                      tile.warps, kMovingWarps, tile.units, step.units, tile.parts * tile.units,
                      columns.size(), columns_of_x.size(), InnerBlocks(step, tile), kInnerWarps,
-                     tile.together, SumStride(width), tile.held, step.x.has_init, step.aligned,
-                     InputBytes(step, tile), OutputBytes(step, tile), carried,
+                     tile.together, tile.chains, SumStride(width), tile.held, step.x.has_init,
+                     step.aligned, InputBytes(step, tile), OutputBytes(step, tile), carried,
                      ProductType(step.operand), step.inputs.size(), step.outputs.size()) +
          List("kColumns", columns) + List("kColumnsOfX", columns_of_x);
 }
@@ -118,7 +117,7 @@ struct Mover {
   const Args& args;
   char* inputs;  // of even turns, then of odd ones
   const char* outputs;
-  int first_tile, first_unit, steps, tiles;
+  int first_tile, first_unit, steps, tiles, begin, end;
   Turn before;
 
   __device__ __forceinline__ int RowOf(Turn turn, int j) const {
@@ -128,7 +127,7 @@ struct Mover {
     return args.head.general.reverse ? steps - 1 - turn.s : turn.s;
   }
   __device__ __forceinline__ void Fetch(Turn turn, int parity) const {
-    for (int j = 0; j < kTurnTiles && turn.s < steps; ++j) {
+    for (int j = 0; j < kTurnTiles && turn.s < end; ++j) {
       FetchInputs(args, inputs + (parity * kTurnTiles + j) * kInputBytes, RowOf(turn, j),
                   first_unit, TimeOf(turn));
     }
@@ -142,7 +141,7 @@ struct Mover {
   // While others wait for x and multiply; then this turn's inputs are there.
   __device__ __forceinline__ void Run(Turn turn, int parity) {
     Fetch(turn.Next(tiles), 1 - parity);
-    if (turn.s + turn.tile > 0) Put();
+    if (turn.s > begin || turn.tile > 0) Put();
     before = turn;
     asm volatile("cp.async.wait_group 1;" ::: "memory");
   }
@@ -172,18 +171,26 @@ extern "C" __global__ void __launch_bounds__(kAllThreads, 1)
   const bool computes = threadIdx.x < kLoopThreads;
   const bool moves = !computes && threadIdx.x < kLoopThreads + kMovingThreads;
   const bool clears = !computes && !moves;
-  Mover mover{args, all_inputs, all_outputs, first_tile, first_unit, steps, tiles, {0, 0}};
+  const int begin = static_cast<int>(head.begin);
+  const int end = static_cast<int>(head.end);
+  Mover mover{args,  all_inputs, all_outputs, first_tile, first_unit, steps,
+              tiles, begin,      end,         {begin, 0}};
   Multiplier multiplier;
-  if (moves) mover.Fetch({0, 0}, 0);
+  if (moves) mover.Fetch({begin, 0}, 0);
   if (computes) multiplier.Load(head, first_unit, shared);
-  for (int tile = 0; computes && has_init && tile < tiles; ++tile) {
+  const int carried_floats = tiles * kCarried * kTileRows * kUnits;
+  float* const carry = head.carry + static_cast<long long>(blockIdx.x) * carried_floats;
+  for (int i = threadIdx.x; begin > 0 && i < carried_floats; i += kAllThreads) {
+    all_carried[i] = carry[i];
+  }
+  for (int tile = 0; computes && has_init && begin == 0 && tile < tiles; ++tile) {
     const Place at =
         PlaceOf((first_tile + tile) * kTileRows, first_unit, 0, steps, batch, nullptr);
     char* const slot = exchange + (static_cast<long long>(tile) * kSlots + kSlots - 1) * kSlotBytes;
 @inits@  }
 @biases@  int parity = 0;
   __syncthreads();
-  for (int s = 0; s < steps; ++s) {
+  for (int s = begin; s < end; ++s) {
     const int t = head.general.reverse ? steps - 1 - s : s;
     const bool multiplied = s > 0 || has_init;
     for (int tile = 0; tile < tiles; tile += kTurnTiles) {
@@ -216,6 +223,9 @@ extern "C" __global__ void __launch_bounds__(kAllThreads, 1)
     if (clears) FenceDevice();
   }
   if (moves) mover.Put();
+  for (int i = threadIdx.x; end < steps && i < carried_floats; i += kAllThreads) {
+    carry[i] = all_carried[i];
+  }
 }
 
 }  // namespace turbolstm::cuda

@@ -66,9 +66,10 @@ int64_t LoopProcessors() {
   return Attribute(cudaDevAttrMultiProcessorCount);
 }
 
-LoopTile TileOnThisDevice(const LoopStep& step, int64_t batch, int64_t processors) {
+LoopTile TileOnThisDevice(const LoopStep& step, int64_t batch, int64_t processors, int64_t chains) {
   if (batch == 0) return {};
-  return ChooseTile(step, batch, processors, Attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin));
+  return ChooseTile(step, batch, processors, Attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin),
+                    chains);
 }
 
 PersistentLoop::PersistentLoop(const LoopStep& step, const LoopTile& tile)
@@ -83,10 +84,13 @@ PersistentLoop::PersistentLoop(const LoopStep& step, const LoopTile& tile)
 
 void PersistentLoop::Launch(const LoopRun& run, void* scratch, int* fault,
                             cudaStream_t stream) const {
-  if (run.range.steps == 0) return;
+  if (run.begin == run.end) return;
   TL_CHECK(!aligned_ || IsAligned(run),
            "[persistent_loop] rows do not begin at multiples of 16 bytes");
-  TL_CUDA_CHECK(cudaMemsetAsync(scratch, 0xff, static_cast<size_t>(tile_.exchange_bytes), stream));
+  if (run.begin == 0) {
+    TL_CUDA_CHECK(
+        cudaMemsetAsync(scratch, 0xff, static_cast<size_t>(tile_.exchange_bytes), stream));
+  }
   LoopHead head;
   head.general = {run.sequences, run.range, 0, run.reverse ? 1 : 0};
   head.x = run.x;
@@ -97,6 +101,9 @@ void PersistentLoop::Launch(const LoopRun& run, void* scratch, int* fault,
   head.exchange = static_cast<char*>(scratch);
   head.fault = fault;
   head.tiles = tile_.tiles;
+  head.begin = run.begin;
+  head.end = run.end;
+  head.carry = static_cast<float*>(run.carry);
   std::vector<std::byte> bytes;
   Append(&bytes, head);
   for (const RowOperand& input : run.inputs) Append(&bytes, input);

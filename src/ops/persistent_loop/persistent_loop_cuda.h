@@ -16,7 +16,11 @@ struct LoopRun {
   Sequences sequences;
   RowRange range;        // all steps
   bool reverse = false;  // from the last step to the first
-  RowOperand x;          // what the product reads; only its initial value is read from memory
+  // Steps [begin, end) of the walk run now, the blocks of a loop in their order.
+  int64_t begin = 0;
+  int64_t end = 0;
+  void* carry = nullptr;  // tile().carry_bytes, the same for all of them; null: all steps run now
+  RowOperand x;           // what the product reads; only its initial value is read from memory
   const void* weight = nullptr;  // row-major, of the operand's type
   int64_t weight_stride = 0;
   bool weight_transposed = false;
@@ -29,7 +33,8 @@ struct LoopRun {
 int64_t LoopProcessors();
 // The tile that ChooseTile finds for the current device, of which the loop has so many
 // multiprocessors; parts = 0 if there is none.
-LoopTile TileOnThisDevice(const LoopStep& step, int64_t batch, int64_t processors);
+LoopTile TileOnThisDevice(const LoopStep& step, int64_t batch, int64_t processors,
+                          int64_t chains = 0);
 
 // A loop over time with one matrix product a step, as one kernel that keeps the weights on its
 // multiprocessors: blocks own columns of the product, and hand each other their share of x through
@@ -41,8 +46,9 @@ class PersistentLoop {
 
   const LoopTile& tile() const { return tile_; }
 
-  // Enqueues the loop. scratch: tile().exchange_bytes, 16-byte aligned. `fault` is set to -1 when a
-  // block waits for another in vain.
+  // Enqueues the loop, or a block of its steps. scratch: tile().exchange_bytes, 16-byte aligned,
+  // the same and untouched between the blocks of a loop. `fault` is set to -1 when a block waits
+  // for another in vain.
   void Launch(const LoopRun& run, void* scratch, int* fault, cudaStream_t stream) const;
 
  private:

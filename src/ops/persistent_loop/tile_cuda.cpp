@@ -48,6 +48,13 @@ int64_t MostTogether(const LoopStep& step, int64_t all_tiles) {
   return step.products.size() == 1 && all_tiles > 1 ? 2 : 1;
 }
 
+// As many as there are registers for: each sum waits for what it is added to.
+int64_t MostChains(const LoopStep& step, const LoopTile& tile) {
+  const int64_t column_warps = tile.warps / kInnerWarps;
+  const int64_t sums = tile.together * CeilDiv(Width(step, tile) / 8, column_warps);
+  return sums == 1 ? 4 : sums <= 4 ? 2 : 1;
+}
+
 // What a block keeps, and whether there is room for it.
 bool PlaceInShared(const LoopStep& step, int64_t shared_limit, LoopTile* tile) {
   const int64_t width = Width(step, *tile);
@@ -126,7 +133,7 @@ double StepwiseCost(const LoopStep& step, int64_t batch) {
 }
 
 std::vector<LoopTile> Tiles(const LoopStep& step, int64_t batch, int64_t processors,
-                            int64_t shared_limit) {
+                            int64_t shared_limit, int64_t chains) {
   std::vector<LoopTile> tiles;
   const int64_t all_tiles = CeilDiv(batch, kTileRows);
   for (const int64_t units : {8, 16, 32}) {
@@ -142,14 +149,17 @@ std::vector<LoopTile> Tiles(const LoopStep& step, int64_t batch, int64_t process
       tile.groups = CeilDiv(all_tiles, tile.tiles);
       tile.exchange_bytes =
           tile.groups * tile.tiles * kSlots * InnerBlocks(step, tile) * kTileRows * kBlockBytes;
+      tile.chains = chains > 0 ? chains : MostChains(step, tile);
+      tile.carry_bytes = tile.parts * tile.groups * CarriedBytes(step, tile);
       if (PlaceInShared(step, shared_limit, &tile)) tiles.push_back(tile);
     }
   }
   return tiles;
 }
 
-LoopTile ChooseTile(const LoopStep& step, int64_t batch, int64_t processors, int64_t shared_limit) {
-  const std::vector<LoopTile> tiles = Tiles(step, batch, processors, shared_limit);
+LoopTile ChooseTile(const LoopStep& step, int64_t batch, int64_t processors, int64_t shared_limit,
+                    int64_t chains) {
+  const std::vector<LoopTile> tiles = Tiles(step, batch, processors, shared_limit, chains);
   const auto best =
       std::min_element(tiles.begin(), tiles.end(), [&](const LoopTile& a, const LoopTile& b) {
         return PersistentCost(step, a) < PersistentCost(step, b);

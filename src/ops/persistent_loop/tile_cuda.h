@@ -17,7 +17,9 @@ struct LoopTile {
   int64_t together = 1;        // tiles that take a turn: 1, or 2 where there are as many
   bool held = false;           // weights are held in registers, else in shared memory
   int64_t shared_bytes = 0;    // of a block
+  int64_t chains = 1;          // sums of a warp, added up last: they decide the result's bits
   int64_t exchange_bytes = 0;  // of all blocks together, in device memory
+  int64_t carry_bytes = 0;     // likewise, of a loop that runs in blocks of steps
 };
 
 // Warps that share the product's inner axis; where there are more, they share its columns.
@@ -49,11 +51,13 @@ double PersistentCost(const LoopStep& step, const LoopTile& tile);
 double StepwiseCost(const LoopStep& step, int64_t batch);
 
 // The ways to deal out a loop whose blocks all run at once on `processors` multiprocessors with
-// `shared_limit` bytes of shared memory each. batch > 0.
+// `shared_limit` bytes of shared memory each. batch > 0. chains: 0, or those of another tile, whose
+// bits the loop is to have.
 std::vector<LoopTile> Tiles(const LoopStep& step, int64_t batch, int64_t processors,
-                            int64_t shared_limit);
+                            int64_t shared_limit, int64_t chains = 0);
 
 // The best one of them; parts = 0 if there is none.
-LoopTile ChooseTile(const LoopStep& step, int64_t batch, int64_t processors, int64_t shared_limit);
+LoopTile ChooseTile(const LoopStep& step, int64_t batch, int64_t processors, int64_t shared_limit,
+                    int64_t chains = 0);
 
 }  // namespace turbolstm::cuda
