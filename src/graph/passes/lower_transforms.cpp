@@ -41,7 +41,8 @@ class TransformLowering {
     if (graph_->node(reader).op == Op::kFinal) {
       DropFinal(reader, mask);
     } else {
-      graph_->node(reader).inputs[operand] = {Dropped(edge, mask)};
+      const Edge dropped = Dropped(edge, mask);
+      graph_->node(reader).inputs[operand] = dropped;
     }
   }
 
@@ -106,12 +107,32 @@ class TransformLowering {
     return graph_->Add(std::move(mask));
   }
 
-  NodeId Dropped(const Edge& edge, NodeId mask) {
-    const auto key = std::make_tuple(edge.source, edge.delay, edge.init, mask, direction_);
-    const auto [known, added] = dropped_.try_emplace(key, kNoNode);
+  // The delayed value is dropped where it is made, so that a product that reads it in a loop finds
+  // its operand ready: the mask is the same at all steps.
+  Edge Dropped(const Edge& edge, NodeId mask) {
+    Edge dropped = edge;
+    dropped.source = DroppedValue(edge.source, mask);
+    if (edge.init != kNoNode) dropped.init = DroppedInit(edge.init, edge.delay, mask);
+    return dropped;
+  }
+
+  NodeId DroppedValue(NodeId source, NodeId mask) {
+    const auto [known, added] = dropped_.try_emplace({source, mask, direction_}, kNoNode);
     // A delayed read is a step value, whatever it reads.
-    if (added) known->second = Apply(Op::kMul, {edge, {mask}}, {}, Domain::kStep);
+    if (added) known->second = Apply(Op::kMul, {{source}, {mask}}, {}, Domain::kStep);
     return known->second;
+  }
+
+  NodeId DroppedInit(NodeId init, int32_t delay, NodeId mask) {
+    const auto [known, added] = dropped_inits_.try_emplace({init, delay, mask}, kNoNode);
+    if (added) known->second = Apply(Op::kMul, {{init}, {ForEveryRow(mask, delay)}});
+    return known->second;
+  }
+
+  // One mask for each step of a delay.
+  NodeId ForEveryRow(NodeId mask, int32_t delay) {
+    if (delay == 1) return mask;
+    return Apply(Op::kConcat, std::vector<Edge>(static_cast<size_t>(delay), Edge{mask}));
   }
 
   // A final state has one row for each step of the delay, all under the same mask. The product
@@ -119,9 +140,9 @@ class TransformLowering {
   void DropFinal(NodeId final, NodeId mask) {
     Node undropped = graph_->node(final);
     undropped.name.clear();
-    const auto rows = static_cast<size_t>(undropped.inputs[0].delay);
+    const int32_t rows = undropped.inputs[0].delay;
     const NodeId source = graph_->Add(std::move(undropped));
-    const NodeId masks = Apply(Op::kConcat, std::vector<Edge>(rows, Edge{mask}));
+    const NodeId masks = ForEveryRow(mask, rows);
     Node& product = graph_->node(final);
     product.op = Op::kMul;
     product.inputs = {{source}, {masks}};
@@ -138,7 +159,8 @@ class TransformLowering {
   std::map<std::tuple<NodeId, float, Direction>, NodeId> zoneout_masks_;
   std::map<std::tuple<NodeId, float, Direction, NodeId, int32_t>, NodeId> zoned_;
   std::map<std::pair<NodeId, float>, NodeId> dropout_masks_;
-  std::map<std::tuple<NodeId, int32_t, NodeId, NodeId, Direction>, NodeId> dropped_;
+  std::map<std::tuple<NodeId, NodeId, Direction>, NodeId> dropped_;
+  std::map<std::tuple<NodeId, int32_t, NodeId>, NodeId> dropped_inits_;
 };
 
 }  // namespace

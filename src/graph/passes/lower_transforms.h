@@ -14,7 +14,9 @@ namespace turbolstm {
 // see s itself.
 // Variational dropout p (Gal & Ghahramani, arXiv 1512.05287): in training the delayed value,
 // initial values included, times one mask a sequence, Bernoulli(1 - p) / (1 - p), shared by all
-// edges with the same s and p; else the value, whatever p. Zoneout comes first where both are.
+// edges with the same s and p; else the value, whatever p. Zoneout comes first where both are. As a
+// mask is the same at all steps, the value is dropped before the delay, the initial ones by
+// themselves: so nothing stands between the edge and a matrix product that reads it.
 void LowerTransforms(Graph* graph);
 
 }  // namespace turbolstm
