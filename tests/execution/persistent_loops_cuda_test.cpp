@@ -115,10 +115,12 @@ struct Case {
   std::string cell;
   Precision precision;
   BoundaryType boundary = BoundaryType::kFloat32;
+  bool masks = false;  // zoneout and recurrent dropout, in training
 };
 std::string NameOf(const Case& c) {
   const bool half = c.boundary == BoundaryType::kOperand;
-  return c.cell + "_" + std::string(Name(c.precision)) + (half ? "_outside_too" : "");
+  return c.cell + "_" + std::string(Name(c.precision)) + (half ? "_outside_too" : "") +
+         (c.masks ? "_with_masks" : "");
 }
 void PrintTo(const Case& c, std::ostream* out) {
   *out << NameOf(c);
@@ -128,7 +130,7 @@ class PersistentLoopsOnGpu : public ::testing::TestWithParam<Case> {};
 
 TEST_P(PersistentLoopsOnGpu, AgreeWithTheInterpreter) {
   SKIP_WITHOUT_GPU();
-  const auto& [cell, precision, boundary] = GetParam();
+  const auto& [cell, precision, boundary, masks] = GetParam();
   struct Shape {
     int64_t hidden, steps, batch;
     bool ragged, bidirectional;
@@ -140,16 +142,20 @@ TEST_P(PersistentLoopsOnGpu, AgreeWithTheInterpreter) {
        {Shape{8, 6, 1, false, false}, Shape{40, 7, 17, true, true}, Shape{64, 5, 33, false, true},
         Shape{136, 4, 40, true, false}, Shape{256, 9, 70, true, true, 0, kGiven},
         Shape{16, 9, 18, true, true, 0.3, kGiven}, Shape{44, 8, 5, false, true, 0.3},
+        Shape{17, 5, 18, true, true, 0.3, kGiven}, Shape{50, 6, 20, true, true, 0, kGiven},
         Shape{kWideHidden, 2, kManySequences, true, false, 0.2, kGiven}}) {
     RecurrentOptions options = OptionsOf(cell, shape.hidden);
     options.bidirectional = shape.bidirectional;
     options.initial = shape.initial;
+    options.zoneout = masks ? 0.1 : 0;
+    options.recurrent_dropout = masks ? 0.25 : 0;
     const Graph graph = WithGradients(RecurrentGraph(options));
     Bindings bindings = RandomBindings(graph, 7,
                                        {.steps = shape.steps,
                                         .batch = shape.batch,
                                         .ragged = shape.ragged,
                                         .resets = shape.resets});
+    bindings.training = masks;
     if (boundary == BoundaryType::kOperand) RoundStepInputs(graph, precision, &bindings);
     cuda::CudaExecutable execution(graph,
                                    {.index = 0, .precision = precision, .boundary = boundary});
@@ -171,6 +177,10 @@ std::vector<Case> AllCases() {
       cases.push_back({cell, precision, BoundaryType::kOperand});
     }
   }
+  for (const char* cell : {"lstm", "gru", "peephole_lstm"}) {
+    cases.push_back({cell, Precision::kFloat16, BoundaryType::kFloat32, true});
+  }
+  cases.push_back({"peephole_lstm", Precision::kBFloat16});
   return cases;
 }
 
