@@ -70,7 +70,7 @@ void Main(const Options& options) {
 
 int main(int argc, char** argv) {
   using namespace turbolstm::bench;
-  const Offer offer{{"fp32", "tf32", "bf16", "fp16", "bf16x6"}, {"cpu", "cuda"}, true, true};
+  const Offer offer{{"fp32", "tf32", "bf16", "fp16", "bf16x6"}, {"cpu", "cuda"}, true, true, true};
   const Options options = ParseOptions(argc, argv, "TurboLSTM's recurrent layers", offer);
   turbolstm::RegisterCellKernels();
   turbolstm::RegisterDeviceCellKernels();

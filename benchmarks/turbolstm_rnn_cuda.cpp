@@ -13,6 +13,21 @@ namespace {
 
 constexpr int kRuns = 21;
 
+DeviceOverlap OverlapNamed(const std::string& name) {
+  if (name == "none") return DeviceOverlap::kNone;
+  return name == "always" ? DeviceOverlap::kAlways : DeviceOverlap::kWherePays;
+}
+
+nlohmann::ordered_json Overlapping(const cuda::CudaExecutable& executable) {
+  const DeviceSchedule* const schedule = executable.schedule();
+  if (!schedule) return nullptr;
+  return {{"block", schedule->block},
+          {"share", schedule->share},
+          {"tasks", schedule->work.tasks.size()},
+          {"streams", schedule->streams.streams.size()},
+          {"predicted_ms", 1e3 * schedule->seconds}};
+}
+
 }  // namespace
 
 void DescribeGpu(Report* report) {
@@ -26,7 +41,9 @@ void MeasureOnDevice(const Run& run, const Options& options, Report* report) {
                                   {.index = 0,
                                    .precision = PrecisionNamed(run.precision),
                                    .boundary = BoundaryType::kOperand,
-                                   .recompute = options.recompute});
+                                   .recompute = options.recompute,
+                                   .overlap = OverlapNamed(options.overlap),
+                                   .time_blocks = options.time_blocks});
   const BoundValues values(*run.what, &executable);
   Run named = run;
   named.variant = run.what->uniform_lengths ? "masked" : "";
@@ -34,7 +51,9 @@ void MeasureOnDevice(const Run& run, const Options& options, Report* report) {
   const std::vector<Timing> times = MeasureOnGpu(executable.stream().get(), kRuns, {step}, [] {});
   executable.Synchronize();
   report->Add(named, times.back(), static_cast<double>(executable.memory_bytes()) / (1 << 20),
-              {{"nodes", executable.recorded_nodes()}, {"recompute", options.recompute}});
+              {{"nodes", executable.recorded_nodes()},
+               {"recompute", options.recompute},
+               {"overlap", Overlapping(executable)}});
 }
 
 // Words and labels are sent anew with every step, as in training; the loss comes back.

@@ -23,6 +23,16 @@ int64_t DeviceMemory::period(int32_t buffer) const {
 
 bool DeviceMemory::Resize(int64_t steps, int64_t batch, const Stream& stream) {
   plan_.SetShape(steps, batch);
+  return Settle(steps, stream);
+}
+
+bool DeviceMemory::Resize(int64_t steps, int64_t batch, const DeviceSchedule& schedule,
+                          std::span<const int64_t> state_bytes, const Stream& stream) {
+  plan_.SetShape(steps, batch, schedule, state_bytes);
+  return Settle(steps, stream);
+}
+
+bool DeviceMemory::Settle(int64_t steps, const Stream& stream) {
   const bool moved = static_cast<int64_t>(shared_.size()) < plan_.shared_bytes() &&
                      GrowBuffer(&shared_, plan_.shared_bytes(), plan_.Describe(), stream);
   steps_ = steps;

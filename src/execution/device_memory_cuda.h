@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "backend/cuda/runtime_cuda.h"
@@ -18,6 +19,9 @@ class DeviceMemory {
   // grows. True when buffers of shapes seen before have moved; then the stream, which works in
   // them, has been waited for. Error when the device has not enough; then no shape is set.
   bool Resize(int64_t steps, int64_t batch, const Stream& stream);
+  // Likewise for a schedule (see MemoryPlan).
+  bool Resize(int64_t steps, int64_t batch, const DeviceSchedule& schedule,
+              std::span<const int64_t> state_bytes, const Stream& stream);
 
   std::byte* base(int32_t buffer) const { return bases_[static_cast<size_t>(buffer)]; }
   // Steps that a Step buffer holds.
@@ -27,9 +31,12 @@ class DeviceMemory {
   std::byte* narrow_static(size_t i) const {
     return shared_.data() + plan_.narrow_static_offset(i);
   }
+  std::byte* state(size_t group) const { return shared_.data() + plan_.state_offset(group); }
   int64_t bytes() const;
 
  private:
+  bool Settle(int64_t steps, const Stream& stream);
+
   const LoweredGraph& graph_;
   MemoryPlan plan_;
   std::vector<std::byte*> bases_;

@@ -48,7 +48,7 @@ DeviceShape ShapeOf(const RowLayout& layout, bool resets) {
 CudaExecutable::CudaExecutable(Graph graph, const DeviceOptions& options)
     : lowered_(LowerOn(std::move(graph), options)),
       memory_(lowered_),
-      enqueuer_(lowered_, memory_, options.split),
+      enqueuer_(lowered_, memory_, options),
       state_(sizeof(DeviceState), "the state of a run") {
   state_.Clear();
   SetShape(0, 0);
@@ -88,8 +88,12 @@ void CudaExecutable::SetShape(int64_t steps, int64_t batch, std::span<const int3
 // True when memory that recorded graphs work in has moved. The last run may still be on its way; it
 // is waited for only where memory is given back.
 bool CudaExecutable::MakeRoom() {
-  bool moved = memory_.Resize(shape_.steps, shape_.batch, stream_);
-  moved |= enqueuer_.Resize(shape_, stream_);
+  enqueuer_.SetShape(shape_);
+  const DeviceSchedule* const schedule = enqueuer_.schedule();
+  bool moved = schedule ? memory_.Resize(shape_.steps, shape_.batch, *schedule,
+                                         enqueuer_.state_bytes(), stream_)
+                        : memory_.Resize(shape_.steps, shape_.batch, stream_);
+  moved |= enqueuer_.MakeRoom(stream_);
   const int64_t places = 2 * static_cast<int64_t>(sizeof(int32_t));
   const int64_t bytes = shape_.batch * (places + (shape_.resets ? shape_.steps : 0));
   moved |= GrowBuffer(&sequences_, bytes, "lengths and resets", stream_);

@@ -54,7 +54,9 @@ class CudaExecutable final : public Execution {
   void AppendToRun(std::function<void(cudaStream_t)> enqueue);
   // Of the last run's shape.
   size_t recorded_nodes() const;
-  // Loops that ran as one persistent kernel when a shape was last recorded.
+  // What runs beside what for the shape that is set; null: groups one after the other.
+  const DeviceSchedule* schedule() const { return enqueuer_.schedule(); }
+  // Loops that ran as persistent kernels when a shape was last recorded.
   int64_t persistent_loops() const { return enqueuer_.persistent_loops(); }
 
  private:

@@ -9,12 +9,21 @@
 
 namespace turbolstm {
 
+// What runs at once on a device.
+enum class DeviceOverlap : uint8_t {
+  kWherePays,  // layers, directions and products, where that is expected to take less time
+  kAlways,     // the same, wherever loops over time have kernels that fit beside others
+  kNone,       // one group after the other, but for both directions of a layer
+};
+
 struct DeviceOptions {
   int index = 0;  // among the devices of its kind
   Precision precision = Precision::kFloat32;
   SplitRule split = SplitRule::kWherePays;  // of products in bf16x6
   BoundaryType boundary = BoundaryType::kFloat32;
   bool recompute = false;  // activations for the backward pass, see RecomputeActivations
+  DeviceOverlap overlap = DeviceOverlap::kWherePays;
+  int64_t time_blocks = 0;  // into which overlapping loops are cut; 0: chosen
 };
 
 // A graph on an NVIDIA GPU. Error: this build has no CUDA, or no such device answers.

@@ -3,9 +3,11 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "execution/narrow_statics.h"
 #include "execution/split_choice.h"
 #include "execution/turns.h"
 #include "ops/matmul/product_workspace.h"
+#include "plan/stream_clocks.h"
 
 namespace turbolstm {
 namespace {
@@ -19,8 +21,15 @@ int64_t Aligned(int64_t bytes) {
 }  // namespace
 
 MemoryPlan::MemoryPlan(const LoweredGraph& graph)
-    : graph_(graph), narrow_(OperandType(graph.precision)), blocks_(graph.buffers.size()) {
-  FindLifetimes();
+    : graph_(graph),
+      narrow_(OperandType(graph.precision)),
+      blocks_(graph.buffers.size()),
+      narrow_statics_(NarrowStaticsOf(graph)) {
+  for (const View& view : narrow_statics_) {
+    blocks_.emplace_back();
+    blocks_.back().bytes = Aligned(view.width * static_cast<int64_t>(SizeOf(narrow_)));
+  }
+  blocks_.resize(blocks_.size() + graph.groups.size());
   PlaceParameters();
   SetShape(0, 0);
 }
@@ -29,54 +38,90 @@ bool MemoryPlan::IsParameter(int32_t buffer) const {
   return graph_.buffers[static_cast<size_t>(buffer)].source == BufferSource::kParameter;
 }
 
-void MemoryPlan::Touch(Block* block, int64_t turn) {
-  if (block->first < 0) block->first = turn;
-  block->last = turn;
+bool MemoryPlan::Block::IsBefore(const Block& other) const {
+  for (size_t s = 0; s < last.size(); ++s) {
+    if (last[s] >= other.done[s]) return false;
+  }
+  return true;
 }
 
-void MemoryPlan::Touch(const View& view, int64_t turn) {
+void MemoryPlan::Touch(Block* block, int32_t turn) {
+  block->used = true;
+  block->last[0] = std::max(block->last[0], turn);
+  block->done[0] = std::min(block->done[0], turn);
+}
+
+void MemoryPlan::Touch(const View& view, int32_t turn) {
   if (view.buffer >= 0) Touch(&blocks_[static_cast<size_t>(view.buffer)], turn);
 }
 
-void MemoryPlan::TouchNarrow(const View& view, int64_t turn) {
-  const auto known = std::find(narrow_statics_.begin(), narrow_statics_.end(), view);
-  const auto i = static_cast<size_t>(known - narrow_statics_.begin());
-  if (known == narrow_statics_.end()) {
-    narrow_statics_.push_back(view);
-    blocks_.emplace_back();
-    blocks_.back().bytes = Aligned(view.width * static_cast<int64_t>(SizeOf(narrow_)));
-  }
-  Touch(&blocks_[graph_.buffers.size() + i], turn);
-}
-
-void MemoryPlan::TouchStage(const Stage& stage, int64_t turn) {
+void MemoryPlan::TouchStage(const Stage& stage, int32_t turn) {
   for (const Operand& operand : stage.inputs) {
     Touch(operand.view, turn);
     Touch(operand.init, turn);
   }
   for (const View& output : stage.outputs) Touch(output, turn);
   Touch(stage.bias, turn);
-  if (stage.weight < 0) return;
-  const View& matrix = graph_.weights[static_cast<size_t>(stage.weight)].matrix;
-  Touch(matrix, turn);
-  if (narrow_ == DType::kFloat32 || stage.domain == Domain::kStatic) return;
-  TouchNarrow(matrix, turn);
-  if (stage.bias.buffer < 0) return;
-  const View& output = stage.outputs[0];
-  if (buffer(static_cast<size_t>(output.buffer)).dtype == narrow_) TouchNarrow(stage.bias, turn);
+  if (stage.weight >= 0) Touch(graph_.weights[static_cast<size_t>(stage.weight)].matrix, turn);
+  for (const View& view : NarrowStaticsOf(graph_, stage)) {
+    const auto known = std::find(narrow_statics_.begin(), narrow_statics_.end(), view);
+    const auto i = static_cast<size_t>(known - narrow_statics_.begin());
+    Touch(&blocks_[graph_.buffers.size() + i], turn);
+  }
 }
 
-void MemoryPlan::FindLifetimes() {
-  const std::vector<int64_t> turns = Turns(graph_);
-  const int64_t end = turns.empty() ? 0 : turns.back() + 1;
-  for (size_t g = 0; g < turns.size(); ++g) {
-    for (const Stage& stage : graph_.groups[g].stages) TouchStage(stage, turns[g]);
+void MemoryPlan::BeginLives(size_t streams) {
+  for (Block& block : blocks_) {
+    block.used = false;
+    block.last.assign(streams, -1);
+    block.done.assign(streams, kEnd);
   }
-  for (const NamedView& output : graph_.outputs) Touch(output.view, end);
+}
+
+void MemoryPlan::FindTurns() {
+  BeginLives(1);
+  const std::vector<int64_t> turns = Turns(graph_);
+  for (size_t g = 0; g < turns.size(); ++g) {
+    for (const Stage& stage : graph_.groups[g].stages) {
+      TouchStage(stage, static_cast<int32_t>(turns[g]));
+    }
+  }
+  KeepWhatIsBound();
+}
+
+void MemoryPlan::FindTasks(const DeviceSchedule& schedule) {
+  const std::vector<Task>& tasks = schedule.work.tasks;
+  const size_t streams = schedule.streams.streams.size();
+  const StreamClocks clocks(tasks, schedule.streams.streams, schedule.streams.waits);
+  BeginLives(streams);
+  for (int32_t task = 0; task < std::ssize(tasks); ++task) {
+    const auto touch = [&](const Access& access) {
+      Block& block = blocks_[static_cast<size_t>(access.buffer)];
+      int32_t& last = block.last[static_cast<size_t>(clocks.stream(task))];
+      block.used = true;
+      last = std::max(last, clocks.position(task));
+      for (size_t s = 0; s < streams; ++s) {
+        block.done[s] = std::min(block.done[s], clocks.DoneBefore(task, static_cast<int32_t>(s)));
+      }
+    };
+    for (const Access& read : tasks[static_cast<size_t>(task)].reads) touch(read);
+    for (const Access& write : tasks[static_cast<size_t>(task)].writes) touch(write);
+  }
+  KeepWhatIsBound();
+}
+
+void MemoryPlan::KeepWhatIsBound() {
+  const auto keep = [](Block* block) {
+    block->used = true;
+    std::fill(block->last.begin(), block->last.end(), kEnd);
+  };
+  for (const NamedView& output : graph_.outputs) {
+    if (output.view.buffer >= 0) keep(&blocks_[static_cast<size_t>(output.view.buffer)]);
+  }
   for (const NamedView& input : graph_.inputs) {
     Block& block = blocks_[static_cast<size_t>(input.view.buffer)];
-    block.first = 0;
-    block.last = end;
+    keep(&block);
+    std::fill(block.done.begin(), block.done.end(), 0);
   }
 }
 
@@ -109,9 +154,24 @@ void MemoryPlan::PlaceParameters() {
 }
 
 void MemoryPlan::SetShape(int64_t steps, int64_t batch) {
+  FindTurns();
+  Place(steps, batch, {});
+}
+
+void MemoryPlan::SetShape(int64_t steps, int64_t batch, const DeviceSchedule& schedule,
+                          std::span<const int64_t> state_bytes) {
+  FindTasks(schedule);
+  Place(steps, batch, state_bytes);
+}
+
+void MemoryPlan::Place(int64_t steps, int64_t batch, std::span<const int64_t> state_bytes) {
   steps_ = steps;
   batch_ = batch;
   for (size_t i = 0; i < graph_.buffers.size(); ++i) blocks_[i].bytes = BytesOf(buffer(i));
+  for (size_t g = 0; g < graph_.groups.size(); ++g) {
+    blocks_[graph_.buffers.size() + narrow_statics_.size() + g].bytes =
+        g < state_bytes.size() ? Aligned(state_bytes[g]) : 0;
+  }
   PlaceShared();
 }
 
@@ -151,7 +211,7 @@ void MemoryPlan::PlaceShared() {
   std::vector<Block*> order;
   for (size_t i = 0; i < blocks_.size(); ++i) {
     const bool parameter = i < graph_.buffers.size() && IsParameter(static_cast<int32_t>(i));
-    if (!parameter && blocks_[i].first >= 0) order.push_back(&blocks_[i]);
+    if (!parameter && blocks_[i].used) order.push_back(&blocks_[i]);
   }
   std::stable_sort(order.begin(), order.end(),
                    [](const Block* a, const Block* b) { return a->bytes > b->bytes; });
@@ -160,7 +220,7 @@ void MemoryPlan::PlaceShared() {
   for (Block* const block : order) {
     int64_t offset = 0;
     for (const Block* const other : placed) {
-      if (block->first > other->last || other->first > block->last) continue;
+      if (block->IsBefore(*other) || other->IsBefore(*block)) continue;
       if (offset + block->bytes <= other->offset) break;
       offset = std::max(offset, other->offset + other->bytes);
     }

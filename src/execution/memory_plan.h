@@ -1,17 +1,21 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "execution/device_schedule.h"
 #include "plan/lowered.h"
 
 namespace turbolstm {
 
-// Where the buffers of a lowered graph lie on a device that runs groups turn by turn (turns.h) and
-// has `batch` rows for every step. Buffers that are never needed at once share places: what the
-// caller binds is needed from beginning to end, what he reads from where it is computed. Parameters
-// have places of their own, the same for every shape. Needs no device.
+// Where the buffers of a lowered graph lie on a device that runs groups turn by turn (turns.h), or
+// as a schedule says, and has `batch` rows for every step. Buffers that are never needed at once
+// share places: all that touches the one is done before anything that touches the other begins.
+// What the caller binds is needed from beginning to end, what he reads from where it is computed.
+// Parameters have places of their own, the same for every shape. Needs no device.
 class MemoryPlan {
  public:
   // The graph must outlive the plan.
@@ -19,6 +23,10 @@ class MemoryPlan {
 
   // Gives everything but parameters a place.
   void SetShape(int64_t steps, int64_t batch);
+  // Likewise for tasks on streams. state_bytes: by group, what a persistent loop hands over from
+  // step to step.
+  void SetShape(int64_t steps, int64_t batch, const DeviceSchedule& schedule,
+                std::span<const int64_t> state_bytes);
 
   bool IsParameter(int32_t buffer) const;
   // Bytes from the beginning of the memory for parameters, or of that for all else.
@@ -37,24 +45,37 @@ class MemoryPlan {
   // from the first group that reads them to the last.
   const std::vector<View>& narrow_statics() const { return narrow_statics_; }
   int64_t narrow_static_offset(size_t i) const { return blocks_[graph_.buffers.size() + i].offset; }
+  // Of a schedule: where a group's state lies.
+  int64_t state_offset(size_t group) const {
+    return blocks_[graph_.buffers.size() + narrow_statics_.size() + group].offset;
+  }
 
  private:
-  // Buffers, then narrow Static values.
+  static constexpr int32_t kEnd = std::numeric_limits<int32_t>::max();
+
+  // Buffers, then narrow Static values, then states of groups. Turns are tasks of one stream.
   struct Block {
     int64_t bytes = 0;
-    int64_t first = -1;  // turn that needs it; -1: none
-    int64_t last = -1;
     int64_t offset = 0;
+    bool used = false;
+    std::vector<int32_t> last;  // by stream: the last of its tasks that touch this; -1: none
+    std::vector<int32_t> done;  // by stream: tasks that are done before the first of all of them
+
+    // Whether all that touches this is done before anything that touches the other begins.
+    bool IsBefore(const Block& other) const;
   };
 
   const Buffer& buffer(size_t i) const { return graph_.buffers[i]; }
-  void FindLifetimes();
-  void TouchStage(const Stage& stage, int64_t turn);
-  void Touch(const View& view, int64_t turn);
-  void TouchNarrow(const View& view, int64_t turn);
-  static void Touch(Block* block, int64_t turn);
+  void FindTurns();
+  void FindTasks(const DeviceSchedule& schedule);
+  void BeginLives(size_t streams);
+  void KeepWhatIsBound();
+  void TouchStage(const Stage& stage, int32_t turn);
+  void Touch(const View& view, int32_t turn);
+  static void Touch(Block* block, int32_t turn);
   int64_t BytesOf(const Buffer& what) const;
   void PlaceParameters();
+  void Place(int64_t steps, int64_t batch, std::span<const int64_t> state_bytes);
   void PlaceShared();
 
   int64_t RowsOf(Domain domain) const;

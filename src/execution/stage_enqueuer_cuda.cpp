@@ -13,11 +13,14 @@
 
 namespace turbolstm::cuda {
 
-StageEnqueuer::StageEnqueuer(const LoweredGraph& graph, const DeviceMemory& memory, SplitRule split)
+StageEnqueuer::StageEnqueuer(const LoweredGraph& graph, const DeviceMemory& memory,
+                             const DeviceOptions& options)
     : graph_(graph),
       memory_(memory),
       narrow_(OperandType(graph.precision)),
-      split_rule_(split),
+      split_rule_(options.split),
+      overlap_(options.overlap),
+      time_blocks_(options.time_blocks),
       turns_(Turns(graph)),
       sums_with_zero_padding_(SumsWithZeroPadding(graph)) {
   const std::vector<PointwiseKernel> compiled = CompilePointwise(TypedProgramsOf(graph_));
@@ -34,24 +37,26 @@ StageEnqueuer::StageEnqueuer(const LoweredGraph& graph, const DeviceMemory& memo
   PlaceSplitWeights();
 }
 
-bool StageEnqueuer::Resize(const DeviceShape& shape, const Stream& stream) {
-  shape_ = shape;
+bool StageEnqueuer::MakeRoom(const Stream& stream) {
   Room room;
   for (const Group& group : graph_.groups) {
     for (const Stage& stage : group.stages) AddRoom(stage, group.is_loop(), &room);
   }
-  bool moved = MakeLoops(stream);
+  bool moved = false;
   const auto grow = [&](DeviceBuffer* buffer, int64_t bytes, std::string_view what) {
     const bool grown = GrowBuffer(buffer, bytes, what, stream);
     moved |= grown;
     return grown;
   };
-  for (size_t i : {0, 1}) {
-    grow(&gathered_[i], room.gathered[i], "rows gathered for products");
-    grow(&split_[i], room.split[i], "pieces of what products multiply");
+  for (size_t r = 0; r < (schedule_ ? kRooms : 1); ++r) {
+    for (size_t i : {0, 1}) {
+      grow(&gathered_[r][i], room.gathered[i], "rows gathered for products");
+    }
+    grow(&scratch_[r], room.scratch, "sums over rows");
   }
+  for (size_t i : {0, 1}) grow(&split_[i], room.split[i], "pieces of what products multiply");
   grow(&split_weights_, room.split_weights, "pieces of weights");
-  grow(&scratch_, room.scratch, "sums over rows");
+  grow(&exchange_, exchange_bytes_, "what blocks hand to each other");
   if (grow(&zeros_, room.zeros, "rows of zeros")) zeros_.Clear();
   return moved;
 }
@@ -77,11 +82,11 @@ void StageEnqueuer::AddRoom(const Stage& stage, bool one_step, Room* room) const
   }
 }
 
-LoopTile StageEnqueuer::TileFor(size_t group, int64_t processors) const {
+LoopTile StageEnqueuer::TileFor(size_t group, int64_t processors, int64_t chains) const {
   constexpr int64_t kMostRows = std::numeric_limits<int32_t>::max();  // counted in 32 bits
   if (!matches_[group] || shape_.steps < 2 || rows() > kMostRows) return {};
   const LoopStep& step = matches_[group]->step;
-  const LoopTile tile = TileOnThisDevice(step, shape_.batch, processors);
+  const LoopTile tile = TileOnThisDevice(step, shape_.batch, processors, chains);
   const bool stepwise =
       tile.parts == 0 || StepwiseCost(step, shape_.batch) < PersistentCost(step, tile);
   return stepwise ? LoopTile{} : tile;
@@ -99,29 +104,46 @@ bool StageEnqueuer::RunBeside(size_t first, int64_t processors) const {
   return beside < after;
 }
 
-// Kernels of loops depend on the number of sequences.
-bool StageEnqueuer::MakeLoops(const Stream& stream) {
-  loops_.assign(graph_.groups.size(), std::nullopt);
-  beside_.assign(graph_.groups.size(), false);
+LoopTile StageEnqueuer::TileInTurns(size_t group) const {
   const int64_t processors = LoopProcessors();
-  int64_t bytes = 0;
+  const bool beside = beside_[group] || (group > 0 && beside_[group - 1]);
+  return TileFor(group, beside ? processors / 2 : processors);
+}
+
+void StageEnqueuer::SetShape(const DeviceShape& shape) {
+  shape_ = shape;
+  const int64_t processors = LoopProcessors();
+  beside_.assign(graph_.groups.size(), false);
+  for (size_t g = 0; g < beside_.size(); ++g) beside_[g] = RunBeside(g, processors);
+  auto known = schedules_.find(shape);
+  if (known == schedules_.end()) known = schedules_.emplace(shape, Overlapping()).first;
+  schedule_ = known->second ? &*known->second : nullptr;
+  MakeLoops();
+}
+
+// Kernels of loops depend on the number of sequences.
+void StageEnqueuer::MakeLoops() {
+  loops_.assign(graph_.groups.size(), std::nullopt);
+  state_bytes_.assign(graph_.groups.size(), 0);
+  exchange_bytes_ = 0;
+  if (schedule_) return MakeScheduledLoops();
   for (size_t g = 0; g < loops_.size(); ++g) {
-    beside_[g] = RunBeside(g, processors);
-    const bool second = g > 0 && beside_[g - 1];
-    const LoopTile tile = TileFor(g, beside_[g] || second ? processors / 2 : processors);
+    const LoopTile tile = TileInTurns(g);
     if (tile.parts == 0) continue;
     loops_[g].emplace(matches_[g]->step, tile);
-    bytes =
-        std::max(bytes, tile.exchange_bytes + (second ? loops_[g - 1]->tile().exchange_bytes : 0));
+    const bool second = g > 0 && beside_[g - 1];
+    exchange_bytes_ = std::max(
+        exchange_bytes_, tile.exchange_bytes + (second ? loops_[g - 1]->tile().exchange_bytes : 0));
   }
-  return GrowBuffer(&exchange_, bytes, "what blocks hand to each other", stream);
 }
 
 int64_t StageEnqueuer::bytes() const {
-  return gemm_.workspace_bytes() +
-         static_cast<int64_t>(exchange_.size() + gathered_[0].size() + gathered_[1].size() +
-                              split_[0].size() + split_[1].size() + split_weights_.size() +
-                              zeros_.size() + scratch_.size());
+  size_t bytes = exchange_.size() + split_[0].size() + split_[1].size() + split_weights_.size() +
+                 zeros_.size();
+  for (size_t r = 0; r < kRooms; ++r) {
+    bytes += gathered_[r][0].size() + gathered_[r][1].size() + scratch_[r].size();
+  }
+  return gemm_.workspace_bytes() + static_cast<int64_t>(bytes);
 }
 
 void StageEnqueuer::Enqueue(const OperatorContext& context, const float* row_counts) {
@@ -131,10 +153,13 @@ void StageEnqueuer::Enqueue(const OperatorContext& context, const float* row_cou
   narrow_made_.assign(memory_.narrow_statics().size(), false);
   split_made_.assign(split_places_.size(), false);
   held_[0] = held_[1] = {};
+  schedule_ ? EnqueueTasks() : EnqueueInTurns();
+}
+
+void StageEnqueuer::EnqueueInTurns() {
+  room_ = 0;
   for (size_t g = 0; g < graph_.groups.size(); ++g) {
-    if (one_kernel_[g]) {
-      EnqueueTimeLoop(graph_.groups[g], kernels_[g][0]);
-    } else if (beside_[g]) {
+    if (beside_[g]) {
       EnqueueBeside(g);
     } else if (g > 0 && beside_[g - 1]) {
       // Runs already.
@@ -142,20 +167,22 @@ void StageEnqueuer::Enqueue(const OperatorContext& context, const float* row_cou
       EnqueuePersistent(g, exchange_.data());
       EnqueueProductBehind(*matches_[g]);
     } else {
-      EnqueueGroup(graph_.groups[g], kernels_[g]);
+      EnqueueGroup(g, AllSteps(), false);
     }
     for (const Stage& stage : graph_.groups[g].stages) ForgetSplits(stage);
   }
 }
 
-void StageEnqueuer::EnqueueGroup(const Group& group, const std::vector<PointwiseKernel>& kernels) {
-  const RowRange all{0, shape_.steps, shape_.ragged};
+void StageEnqueuer::EnqueueGroup(size_t number, const RowRange& steps, bool adds) {
+  const Group& group = graph_.groups[number];
+  const std::vector<PointwiseKernel>& kernels = kernels_[number];
+  if (one_kernel_[number]) return EnqueueTimeLoop(group, kernels[0]);
   switch (KindOfWork(group)) {
     case WorkKind::kLoop:
       return EnqueueLoop(group, kernels);
     case WorkKind::kSteps:
       for (size_t i = 0; i < kernels.size(); ++i) {
-        EnqueueRows(group.stages[i], kernels[i], all, false);
+        EnqueueRows(group.stages[i], kernels[i], steps, false);
       }
       return;
     case WorkKind::kRows:
@@ -167,7 +194,7 @@ void StageEnqueuer::EnqueueGroup(const Group& group, const std::vector<Pointwise
       for (size_t i = 0; i < kernels.size(); ++i) EnqueueStatic(group.stages[i], kernels[i]);
       return;
     case WorkKind::kReduction:
-      return EnqueueReduction(group.stages[0]);
+      return EnqueueReduction(group.stages[0], steps, adds);
     case WorkKind::kWhole:
       return EnqueueWhole(group.stages[0]);
   }
@@ -211,20 +238,26 @@ void StageEnqueuer::EnqueueBeside(size_t first) {
 }
 
 void StageEnqueuer::EnqueueProductBehind(const LoopMatch& match) {
-  if (match.product_is_read)
-    EnqueueProduct(*match.product, {0, shape_.steps, shape_.ragged}, false);
+  if (match.product_is_read) EnqueueProduct(*match.product, AllSteps(), false);
 }
 
 void StageEnqueuer::EnqueuePersistent(size_t group, std::byte* exchange) {
+  EnqueuePersistent(group, exchange, AllSteps(), nullptr);
+}
+
+void StageEnqueuer::EnqueuePersistent(size_t group, std::byte* exchange, const RowRange& steps,
+                                      std::byte* carry) {
   const LoopMatch& match = *matches_[group];
   const bool reverse = graph_.groups[group].direction == Direction::kReverse;
   LoopRun run;
   run.x = OperandOf(match.x);
   const PackedWeight& weight = graph_.weights[static_cast<size_t>(match.product->weight)];
   run.sequences = context_.sequences;
-  run.range = {0, shape_.steps, shape_.ragged};
+  run.range = AllSteps();
   run.reverse = reverse;
-  run.end = shape_.steps;
+  run.begin = reverse ? shape_.steps - steps.time_begin - steps.steps : steps.time_begin;
+  run.end = run.begin + steps.steps;
+  run.carry = carry;
   run.weight = WeightFor(match.product->weight);
   run.weight_stride = weight.features.back();
   run.weight_transposed = weight.transposed;
@@ -239,7 +272,7 @@ void StageEnqueuer::EnqueuePersistent(size_t group, std::byte* exchange) {
   run.inputs = inputs;
   run.outputs = outputs;
   loops_[group]->Launch(run, exchange, &context_.fault->found, stream());
-  ++persistent_loops_;
+  if (run.begin == 0) ++persistent_loops_;
 }
 
 // range: steps of Step rows; one_step tells that the stage runs step after step.
@@ -332,7 +365,7 @@ void StageEnqueuer::EnqueueStaticNode(const Stage& stage) {
       gemm.b = {at(1), n, 0, DType::kFloat32, false};
       gemm.c = y;
       gemm.c_stride = n;
-      return gemm_.Run(gemm, stream());
+      return gemm_.Run(gemm, stream(), room_);
     }
     default:
       break;
@@ -348,14 +381,14 @@ void StageEnqueuer::ZeroOutput(const Stage& stage) const {
       cudaMemsetAsync(Address(y, 0), 0, static_cast<size_t>(y.width) * sizeof(float), stream()));
 }
 
-void StageEnqueuer::EnqueueReduction(const Stage& stage) {
-  if (stage.op == Op::kOuter) return EnqueueOuter(stage);
+void StageEnqueuer::EnqueueReduction(const Stage& stage, const RowRange& steps, bool adds) {
+  if (stage.op == Op::kOuter) return EnqueueOuter(stage, steps, adds);
   OperatorContext context = context_;
   RowRange range;
-  if (stage.domain == Domain::kStep) range = {0, shape_.steps, shape_.ragged};
+  if (stage.domain == Domain::kStep) range = steps;
   if (stage.domain == Domain::kStatic) context.sequences = {1, 1};
   SumRows({OperandOf(stage.inputs[0]), stage.inputs[0].view.width}, range,
-          reinterpret_cast<float*>(Address(stage.outputs[0], 0)), scratch_.data(), context);
+          reinterpret_cast<float*>(Address(stage.outputs[0], 0)), scratch_[room_].data(), context);
 }
 
 OperatorCall StageEnqueuer::CallOf(const Stage& stage) const {
@@ -380,10 +413,10 @@ void StageEnqueuer::EnqueueWhole(const Stage& stage) {
   const OperatorCall call = CallOf(stage);
   if (stage.op != Op::kScatterAdd) return RunSequenceOperator(call, context_);
   RowRange range;
-  if (stage.domain == Domain::kStep) range = {0, shape_.steps, shape_.ragged};
+  if (stage.domain == Domain::kStep) range = AllSteps();
   ScatterAdd(call.inputs[0], call.inputs[1], range, stage.attributes.size,
-             reinterpret_cast<float*>(Address(stage.outputs[0], 0)), scratch_.data(), call.stage,
-             context_);
+             reinterpret_cast<float*>(Address(stage.outputs[0], 0)), scratch_[room_].data(),
+             call.stage, context_);
 }
 
 }  // namespace turbolstm::cuda

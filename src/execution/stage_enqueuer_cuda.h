@@ -3,13 +3,18 @@
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "backend/cuda/runtime_cuda.h"
 #include "execution/device_memory_cuda.h"
+#include "execution/device_schedule.h"
+#include "execution/make_execution.h"
 #include "execution/operators_cuda.h"
 #include "execution/persistent_match_cuda.h"
 #include "ops/matmul/gemm_cuda.h"
@@ -36,11 +41,17 @@ struct DeviceShape {
 class StageEnqueuer {
  public:
   // Compiles what the graph needs for the current device. Both must outlive the enqueuer.
-  StageEnqueuer(const LoweredGraph& graph, const DeviceMemory& memory, SplitRule split);
-
+  StageEnqueuer(const LoweredGraph& graph, const DeviceMemory& memory,
+                const DeviceOptions& options);
+  // Decides how loops run and what runs at once.
+  void SetShape(const DeviceShape& shape);
+  // Null: groups run one after the other.
+  const DeviceSchedule* schedule() const { return schedule_; }
+  // Of a schedule, by group: bytes that DeviceMemory has for what persistent loops hand over.
+  std::span<const int64_t> state_bytes() const { return state_bytes_; }
   // Device memory that operators write before they read: made once for a shape. True if it moved;
   // then the stream has been waited for.
-  bool Resize(const DeviceShape& shape, const Stream& stream);
+  bool MakeRoom(const Stream& stream);
   int64_t bytes() const;
   // Memory that recorded work may still use, though what is enqueued now has outgrown it.
   bool has_outgrown() const { return gemm_.has_outgrown_workspaces(); }
@@ -103,11 +114,16 @@ class StageEnqueuer {
 
   // --- Groups and stages; products in stage_products_cuda.cpp.
 
-  void EnqueueGroup(const Group& group, const std::vector<PointwiseKernel>& kernels);
+  void EnqueueInTurns();
+  // steps: of what can be cut; adds: to what a sum over other steps has left.
+  void EnqueueGroup(size_t group, const RowRange& steps, bool adds);
   void EnqueueLoop(const Group& group, const std::vector<PointwiseKernel>& kernels);
   void EnqueueTimeLoop(const Group& group, const PointwiseKernel& kernel);
+  RowRange AllSteps() const { return {0, shape_.steps, shape_.ragged}; }
   // A loop of loops_, with `exchange` for what its blocks hand to each other.
   void EnqueuePersistent(size_t group, std::byte* exchange);
+  void EnqueuePersistent(size_t group, std::byte* exchange, const RowRange& steps,
+                         std::byte* carry);
   // Two of them at once, each on its half of the device.
   void EnqueueBeside(size_t first);
   // The product that others read, which the loop's kernel leaves out.
@@ -117,20 +133,35 @@ class StageEnqueuer {
   void EnqueueProgram(const Stage& stage, const PointwiseKernel& kernel, const RowRange& range,
                       bool one_step);
   void EnqueueProduct(const Stage& stage, const RowRange& range, bool one_step);
-  void Multiply(const Stage& stage, const Rows& x, int64_t count, const View& y, std::byte* to);
+  // like: rows of a product whose bits this one's are to have.
+  void Multiply(const Stage& stage, const Rows& x, int64_t count, const View& y, std::byte* to,
+                int64_t like = 0);
   void Run(Gemm gemm);
   void EnqueueStatic(const Stage& stage, const PointwiseKernel& kernel);
   void EnqueueStaticNode(const Stage& stage);
   void EnqueueStaticProduct(const Stage& stage);
-  void EnqueueReduction(const Stage& stage);
-  void EnqueueOuter(const Stage& stage);
+  void EnqueueReduction(const Stage& stage, const RowRange& steps, bool adds);
+  void EnqueueOuter(const Stage& stage, const RowRange& steps, bool adds);
   // The sum over the rows that a and b share where b is read with a delay.
-  void EnqueueShiftedOuter(const Stage& stage);
+  void EnqueueShiftedOuter(const Stage& stage, const RowRange& steps, bool adds);
   void SumOuterProducts(const Stage& stage, const Rows& a, const Rows& b, int64_t count,
                         bool accumulate);
   void EnqueueWhole(const Stage& stage);
   OperatorCall CallOf(const Stage& stage) const;
   void ZeroOutput(const Stage& stage) const;
+
+  // --- Tasks on several streams (stage_schedule_cuda.cpp).
+
+  struct Lane {  // a stream of a schedule
+    explicit Lane(Urgency urgency) : stream(urgency) {}
+
+    Stream stream;
+    Event ended;
+  };
+  std::optional<DeviceSchedule> Overlapping() const;
+  void MakeScheduledLoops();
+  void EnqueueTasks();
+  void EnqueueTask(size_t task);
 
   // --- Products out of products of pieces (stage_splits_cuda.cpp).
 
@@ -160,9 +191,11 @@ class StageEnqueuer {
   // --- Weights.
 
   void AddRoom(const Stage& stage, bool one_step, Room* room) const;
-  bool MakeLoops(const Stream& stream);
+  void MakeLoops();
   // The tile of a loop on so many multiprocessors; parts = 0 where step by step is faster.
-  LoopTile TileFor(size_t group, int64_t processors) const;
+  LoopTile TileFor(size_t group, int64_t processors, int64_t chains = 0) const;
+  // Of the loop where groups run one after the other.
+  LoopTile TileInTurns(size_t group) const;
   // Whether two loops are faster at once, on half of the device each.
   bool RunBeside(size_t first, int64_t processors) const;
   const void* WeightFor(int32_t weight);
@@ -173,6 +206,8 @@ class StageEnqueuer {
   const DeviceMemory& memory_;
   DType narrow_;  // what products multiply
   SplitRule split_rule_;
+  DeviceOverlap overlap_;
+  int64_t time_blocks_;
   GemmRunner gemm_;
   std::vector<std::vector<PointwiseKernel>> kernels_;  // by group and stage
   std::vector<bool> one_kernel_;                       // loops that a single kernel walks through
@@ -181,7 +216,15 @@ class StageEnqueuer {
   std::vector<int64_t> turns_;                         // of groups: when they run
   std::vector<bool> beside_;  // loops of loops_ that run at once with the next one
   SideStream side_;
+  int64_t exchange_bytes_ = 0;
   DeviceBuffer exchange_;
+  std::map<DeviceShape, std::optional<DeviceSchedule>> schedules_;  // of shapes seen
+  const DeviceSchedule* schedule_ = nullptr;
+  std::vector<int64_t> state_bytes_;
+  std::vector<std::unique_ptr<Lane>> lanes_;
+  std::vector<std::unique_ptr<Event>> task_ended_;
+  Event schedule_begins_;
+  size_t room_ = 0;  // of what is enqueued now: streams that run at once have rooms of their own
   int64_t persistent_loops_ = 0;
   std::vector<bool> zero_padded_;  // buffers whose padded rows are zero, whenever they are read
   std::set<const Stage*> sums_with_zero_padding_;
@@ -190,14 +233,15 @@ class StageEnqueuer {
   const float* row_counts_ = nullptr;
   bool follows_kernel_ = false;    // what is enqueued next stands behind a kernel on the stream
   std::vector<bool> narrow_made_;  // in this enqueueing: 16-bit copies of Static values
-  DeviceBuffer gathered_[2];
+  static constexpr size_t kRooms = GemmRunner::kWorkspaces;
+  DeviceBuffer gathered_[kRooms][2];
   DeviceBuffer split_[2];
   HeldSplit held_[2];
   DeviceBuffer split_weights_;
   std::vector<int64_t> split_places_;  // by weight: offset, or -1
   std::vector<bool> split_made_;       // in this enqueueing
   DeviceBuffer zeros_;
-  DeviceBuffer scratch_;
+  DeviceBuffer scratch_[kRooms];
 };
 
 }  // namespace turbolstm::cuda

@@ -35,8 +35,9 @@ void StageEnqueuer::EnqueueProduct(const Stage& stage, const RowRange& range, bo
     const int64_t row = buffer(y).domain == Domain::kStep ? StepRow(y, range.time_begin) : 0;
     return Multiply(stage, RowsAt(x, range.time_begin), shape_.batch, y, Address(y, row));
   }
-  const Rows all = MustGather(stage, 0, false) ? Gathered(x, range, 0) : WholeRows(x.view, 0);
-  Multiply(stage, all, rows(), y, Address(y, 0));
+  const int64_t first = range.time_begin * shape_.batch;
+  const Rows all = MustGather(stage, 0, false) ? Gathered(x, range, 0) : WholeRows(x.view, first);
+  Multiply(stage, all, range.steps * shape_.batch, y, Address(y, first), rows());
 }
 
 StageEnqueuer::Rows StageEnqueuer::WholeRows(const View& view, int64_t first) const {
@@ -46,7 +47,7 @@ StageEnqueuer::Rows StageEnqueuer::WholeRows(const View& view, int64_t first) co
 
 // Weights [heads, m, k] are block diagonal: each head reads and writes columns of its own.
 void StageEnqueuer::Multiply(const Stage& stage, const Rows& x, int64_t count, const View& y,
-                             std::byte* to) {
+                             std::byte* to, int64_t like) {
   if (!x.data && stage.accumulate && stage.bias.buffer < 0) return;
   const PackedWeight& weight = graph_.weights[static_cast<size_t>(stage.weight)];
   const ProductSize size = SizeOfProduct(graph_, stage, count);
@@ -54,6 +55,7 @@ void StageEnqueuer::Multiply(const Stage& stage, const Rows& x, int64_t count, c
   Gemm gemm;
   gemm.batches = size.batches;
   gemm.m = size.m;
+  gemm.like_m = like == size.m ? 0 : like;
   gemm.n = size.n;
   gemm.k = size.k;
   gemm.a = {x.data ? x.data : zeros_.data(), x.stride, gemm.k, x.dtype, false};
@@ -79,14 +81,14 @@ void StageEnqueuer::Multiply(const Stage& stage, const Rows& x, int64_t count, c
 
 // The library adds a bias to single products only.
 void StageEnqueuer::Run(Gemm gemm) {
-  if (!gemm.bias) return gemm_.Run(gemm, stream());
+  if (!gemm.bias) return gemm_.Run(gemm, stream(), room_);
   const auto advance = [](auto*& pointer, int64_t elements, DType dtype) {
     pointer = reinterpret_cast<std::remove_reference_t<decltype(pointer)>>(
         reinterpret_cast<uintptr_t>(pointer) + static_cast<size_t>(elements) * SizeOf(dtype));
   };
   const int64_t batches = std::exchange(gemm.batches, 1);
   for (int64_t i = 0; i < batches; ++i) {
-    gemm_.Run(gemm, stream());
+    gemm_.Run(gemm, stream(), room_);
     advance(gemm.a.data, gemm.a.batch_stride, gemm.a.dtype);
     advance(gemm.b.data, gemm.b.batch_stride, gemm.b.dtype);
     advance(gemm.bias, gemm.n, gemm.c_dtype);
@@ -109,7 +111,7 @@ void StageEnqueuer::EnqueueStaticProduct(const Stage& stage) {
   gemm.accumulate = stage.accumulate;
   gemm.c = Address(stage.outputs[0], 0);
   gemm.c_stride = gemm.c_batch_stride = gemm.n;
-  gemm_.Run(gemm, stream());
+  gemm_.Run(gemm, stream(), room_);
 }
 
 // Whether the rows of a and of b, read with a delay, are runs of the same length: then nothing has
@@ -123,36 +125,43 @@ bool StageEnqueuer::CanShift(const Stage& stage) const {
          (b.init.buffer < 0 || buffer(b.init).domain == Domain::kBatch);
 }
 
-void StageEnqueuer::EnqueueOuter(const Stage& stage) {
+void StageEnqueuer::EnqueueOuter(const Stage& stage, const RowRange& steps, bool adds) {
   if (stage.domain == Domain::kStep && rows() == 0) return ZeroOutput(stage);
   if (stage.domain == Domain::kBatch && shape_.batch == 0) return ZeroOutput(stage);
-  if (CanShift(stage)) return EnqueueShiftedOuter(stage);
-  const RowRange range =
-      stage.domain == Domain::kStep ? RowRange{0, shape_.steps, shape_.ragged} : RowRange{};
-  const int64_t count = stage.domain == Domain::kStep    ? rows()
+  if (CanShift(stage)) return EnqueueShiftedOuter(stage, steps, adds);
+  const RowRange range = stage.domain == Domain::kStep ? steps : RowRange{};
+  const int64_t first = stage.domain == Domain::kStep ? steps.time_begin * shape_.batch : 0;
+  const int64_t count = stage.domain == Domain::kStep    ? steps.steps * shape_.batch
                         : stage.domain == Domain::kBatch ? shape_.batch
                                                          : 1;
   const auto rows_of = [&](size_t i) {
     const Operand& operand = stage.inputs[i];
-    return MustGather(stage, i, false) ? Gathered(operand, range, i) : WholeRows(operand.view, 0);
+    return MustGather(stage, i, false) ? Gathered(operand, range, i)
+                                       : WholeRows(operand.view, first);
   };
-  SumOuterProducts(stage, rows_of(0), rows_of(1), count, false);
+  SumOuterProducts(stage, rows_of(0), rows_of(1), count, adds);
 }
 
-void StageEnqueuer::EnqueueShiftedOuter(const Stage& stage) {
+void StageEnqueuer::EnqueueShiftedOuter(const Stage& stage, const RowRange& steps, bool adds) {
   const Operand& a = stage.inputs[0];
   const Operand& b = stage.inputs[1];
   const bool forward = b.direction == Direction::kForward;
   const int64_t delay = std::min<int64_t>(b.delay, shape_.steps);
-  const int64_t shift = delay * shape_.batch;
-  bool accumulate = false;
-  if (rows() > shift) {
-    SumOuterProducts(stage, WholeRows(a.view, forward ? shift : 0),
-                     WholeRows(b.view, forward ? 0 : shift), rows() - shift, false);
+  const int64_t shift = (forward ? -delay : delay) * shape_.batch;
+  // Steps that have a source.
+  const int64_t steps_end = steps.time_begin + steps.steps;
+  const int64_t begin = std::max<int64_t>(steps.time_begin, forward ? delay : 0);
+  const int64_t end = std::min<int64_t>(steps_end, shape_.steps - (forward ? 0 : delay));
+  bool accumulate = adds;
+  if (end > begin) {
+    const int64_t first = begin * shape_.batch;
+    SumOuterProducts(stage, WholeRows(a.view, first), WholeRows(b.view, first + shift),
+                     (end - begin) * shape_.batch, accumulate);
     accumulate = true;
   }
   for (int64_t i = 0; i < delay && b.init.buffer >= 0; ++i) {
     const int64_t t = forward ? i : shape_.steps - 1 - i;
+    if (t < steps.time_begin || t >= steps_end) continue;
     SumOuterProducts(stage, WholeRows(a.view, t * shape_.batch), RowsAt(b, t), shape_.batch,
                      accumulate);
     accumulate = true;
@@ -179,7 +188,7 @@ void StageEnqueuer::SumOuterProducts(const Stage& stage, const Rows& a, const Ro
   if (a.data && b.data && IsSplitProduct(graph_, stage, count, split_rule_)) {
     return SumOuterPieces(gemm, a, b);
   }
-  gemm_.Run(gemm, stream());
+  gemm_.Run(gemm, stream(), room_);
 }
 
 }  // namespace turbolstm::cuda

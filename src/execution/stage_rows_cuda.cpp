@@ -169,9 +169,9 @@ StageEnqueuer::Rows StageEnqueuer::RowsAt(const Operand& operand, int64_t time) 
 StageEnqueuer::Rows StageEnqueuer::Gathered(const Operand& operand, const RowRange& range,
                                             size_t slot) {
   const DType dtype = buffer(operand.view).dtype;
-  GatherRows({OperandOf(operand), operand.view.width}, range, dtype, gathered_[slot].data(),
+  GatherRows({OperandOf(operand), operand.view.width}, range, dtype, gathered_[room_][slot].data(),
              context_);
-  return {gathered_[slot].data(), operand.view.width, dtype};
+  return {gathered_[room_][slot].data(), operand.view.width, dtype};
 }
 
 }  // namespace turbolstm::cuda

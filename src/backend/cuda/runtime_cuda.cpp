@@ -1,5 +1,6 @@
 #include "backend/cuda/runtime_cuda.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <utility>
 
@@ -25,8 +26,11 @@ void UseDevice(int device) {
   TL_CUDA_CHECK(cudaSetDevice(device));
 }
 
-Stream::Stream() {
-  TL_CUDA_CHECK(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+Stream::Stream(Urgency urgency) {
+  int least = 0, greatest = 0;  // the lower the number, the more urgent
+  TL_CUDA_CHECK(cudaDeviceGetStreamPriorityRange(&least, &greatest));
+  const int priority = std::max(greatest, least - static_cast<int>(urgency));
+  TL_CUDA_CHECK(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, priority));
 }
 
 Stream::~Stream() {
@@ -180,7 +184,8 @@ RecordedGraph RecordedGraph::Record(const Stream& stream, const std::function<vo
   TL_CUDA_CHECK(cudaStreamEndCapture(stream.get(), &recorded));
   RecordedGraph result;
   const cudaError_t counted = cudaGraphGetNodes(recorded, nullptr, &result.nodes_);
-  const cudaError_t made = cudaGraphInstantiate(&result.graph_, recorded, 0);
+  const cudaError_t made =
+      cudaGraphInstantiate(&result.graph_, recorded, cudaGraphInstantiateFlagUseNodePriority);
   cudaGraphDestroy(recorded);
   TL_CUDA_CHECK(counted);
   TL_CUDA_CHECK(made);

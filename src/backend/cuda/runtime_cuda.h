@@ -13,10 +13,13 @@ namespace turbolstm::cuda {
 // no driver.
 void UseDevice(int device);
 
+// Which work goes first where several streams have some that could begin.
+enum class Urgency : uint8_t { kLow, kMedium, kHigh };
+
 // A queue of work, not synchronised with the default stream.
 class Stream {
  public:
-  Stream();
+  explicit Stream(Urgency urgency = Urgency::kLow);
   ~Stream();
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;

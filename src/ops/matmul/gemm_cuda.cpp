@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdlib>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "backend/cuda/check_cuda.h"
@@ -40,7 +41,7 @@ int64_t AlignmentOf(const void* address) {
 }
 
 // All that the choice of an algorithm depends on.
-using Key = std::array<int64_t, 21>;
+using Key = std::array<int64_t, 22>;
 
 Key KeyOf(const Gemm& g) {
   return {g.m,
@@ -63,7 +64,8 @@ Key KeyOf(const Gemm& g) {
           g.c_batch_stride,
           static_cast<int64_t>(g.c_dtype),
           AlignmentOf(g.c),
-          static_cast<int64_t>(g.fp32)};
+          static_cast<int64_t>(g.fp32),
+          g.like_m};
 }
 
 void ClearResult(const Gemm& gemm, cudaStream_t stream) {
@@ -126,6 +128,7 @@ class GemmRunner::Library {
     library_.Load(drop_preference_, "cublasLtMatmulPreferenceDestroy");
     library_.Load(set_preference_, "cublasLtMatmulPreferenceSetAttribute");
     library_.Load(choose_, "cublasLtMatmulAlgoGetHeuristic");
+    library_.Load(check_algorithm_, "cublasLtMatmulAlgoCheck");
     library_.Load(multiply_, "cublasLtMatmul");
     Check(create_(&handle_), "cublasLtCreate");
   }
@@ -138,9 +141,10 @@ class GemmRunner::Library {
   Library(const Library&) = delete;
   Library& operator=(const Library&) = delete;
 
-  void Run(const Gemm& gemm, cudaStream_t stream) {
+  void Run(const Gemm& gemm, cudaStream_t stream, size_t workspace) {
     const Plan& plan = PlanFor(gemm);
-    MakeRoom(plan.workspace);
+    DeviceBuffer& room = workspaces_.at(workspace);
+    MakeRoom(plan.workspace, &room);
     if (gemm.bias) {
       Check(
           set_(plan.description, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &gemm.bias, sizeof(gemm.bias)),
@@ -150,8 +154,8 @@ class GemmRunner::Library {
     const float beta = gemm.accumulate ? 1 : 0;
     // The library is column-major: it sees every matrix transposed, and so computes c' = b' a'.
     Check(multiply_(handle_, plan.description, &one, gemm.b.data, plan.b, gemm.a.data, plan.a,
-                    &beta, gemm.c, plan.c, gemm.c, plan.c, &plan.algorithm, workspace_.data(),
-                    workspace_.size(), stream),
+                    &beta, gemm.c, plan.c, gemm.c, plan.c, &plan.algorithm, room.data(),
+                    room.size(), stream),
           "cublasLtMatmul");
   }
 
@@ -159,20 +163,21 @@ class GemmRunner::Library {
   void DropOutgrown() { outgrown_.clear(); }
 
   int64_t workspace_bytes() const {
-    size_t bytes = workspace_.size();
+    size_t bytes = 0;
+    for (const DeviceBuffer& room : workspaces_) bytes += room.size();
     for (const DeviceBuffer& buffer : outgrown_) bytes += buffer.size();
     return static_cast<int64_t>(bytes);
   }
 
  private:
   // Recorded work goes on to use the workspace that it was recorded with.
-  void MakeRoom(int64_t bytes) {
-    if (bytes <= static_cast<int64_t>(workspace_.size())) return;
+  void MakeRoom(int64_t bytes, DeviceBuffer* room) {
+    if (bytes <= static_cast<int64_t>(room->size())) return;
     const int64_t rounded = (bytes + kWorkspaceStep - 1) / kWorkspaceStep * kWorkspaceStep;
     const AllocatesInCapture relaxed;
     DeviceBuffer larger(static_cast<size_t>(rounded), "the workspace of products");
-    if (workspace_.size() > 0) outgrown_.push_back(std::move(workspace_));
-    workspace_ = std::move(larger);
+    if (room->size() > 0) outgrown_.push_back(std::move(*room));
+    *room = std::move(larger);
   }
 
   void Check(cublasStatus_t status, const char* call) const {
@@ -217,7 +222,7 @@ class GemmRunner::Library {
     Plan plan;
     try {
       Describe(gemm, &plan);
-      ChooseAlgorithm(gemm, &plan);
+      if (!ChooseAlike(gemm, &plan)) ChooseAlgorithm(gemm, &plan);
     } catch (...) {
       Drop(plan);
       throw;
@@ -240,6 +245,21 @@ class GemmRunner::Library {
     plan->b = LayOut(gemm.b, gemm.k, gemm.n, gemm.batches);
     plan->c =
         LayOut(gemm.c_dtype, gemm.m, gemm.n, gemm.c_stride, gemm.batches, gemm.c_batch_stride);
+  }
+
+  // The algorithm of a product with other rows; false where it does not serve this one.
+  bool ChooseAlike(const Gemm& gemm, Plan* plan) {
+    if (gemm.like_m == 0 || gemm.like_m == gemm.m) return false;
+    Gemm other = gemm;
+    other.m = std::exchange(other.like_m, 0);
+    const Plan& known = PlanFor(other);
+    cublasLtMatmulHeuristicResult_t found{};
+    const cublasStatus_t status = check_algorithm_(handle_, plan->description, plan->b, plan->a,
+                                                   plan->c, plan->c, &known.algorithm, &found);
+    if (status != CUBLAS_STATUS_SUCCESS || found.state != CUBLAS_STATUS_SUCCESS) return false;
+    plan->algorithm = known.algorithm;
+    plan->workspace = static_cast<int64_t>(found.workspaceSize);
+    return true;
   }
 
   void ChooseAlgorithm(const Gemm& gemm, Plan* plan) const {
@@ -279,7 +299,7 @@ class GemmRunner::Library {
   }
 
   SharedLibrary library_;
-  DeviceBuffer workspace_;
+  std::array<DeviceBuffer, kWorkspaces> workspaces_;
   std::vector<DeviceBuffer> outgrown_;
   cublasLtHandle_t handle_ = nullptr;
   std::map<Key, Plan> plans_;
@@ -296,6 +316,7 @@ class GemmRunner::Library {
   decltype(&cublasLtMatmulPreferenceDestroy) drop_preference_ = nullptr;
   decltype(&cublasLtMatmulPreferenceSetAttribute) set_preference_ = nullptr;
   decltype(&cublasLtMatmulAlgoGetHeuristic) choose_ = nullptr;
+  decltype(&cublasLtMatmulAlgoCheck) check_algorithm_ = nullptr;
   decltype(&cublasLtMatmul) multiply_ = nullptr;
 };
 
@@ -316,13 +337,13 @@ void GemmRunner::DropOutgrownWorkspaces() {
   library_->DropOutgrown();
 }
 
-void GemmRunner::Run(const Gemm& gemm, cudaStream_t stream) {
+void GemmRunner::Run(const Gemm& gemm, cudaStream_t stream, size_t workspace) {
   if (gemm.m == 0 || gemm.n == 0 || gemm.batches == 0) return;
   static const bool clear_first = std::getenv(kClearProductsVariable) != nullptr;
   const bool writes_all = !gemm.accumulate;
   if (gemm.k > 0) {
     if (clear_first && writes_all) ClearResult(gemm, stream);
-    return library_->Run(gemm, stream);
+    return library_->Run(gemm, stream, workspace);
   }
   TL_CHECK(!gemm.bias, "[product] a product over an empty axis takes no bias");
   if (writes_all) ClearResult(gemm, stream);

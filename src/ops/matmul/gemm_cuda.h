@@ -36,6 +36,9 @@ struct Gemm {
   int64_t c_batch_stride = 0;
   DType c_dtype = DType::kFloat32;
   Fp32Product fp32 = Fp32Product::kIeee;
+  // Rows of a product whose algorithm this one is to have, so that its rows have the same bits;
+  // 0: its own. One that the algorithm cannot serve has its own all the same.
+  int64_t like_m = 0;
 };
 
 // A variable of the environment: when set, results are cleared before a product writes them. Tools
@@ -48,14 +51,17 @@ inline constexpr const char* kClearProductsVariable = "TURBOLSTM_CLEAR_PRODUCTS"
 // library is opened at run time.
 class GemmRunner {
  public:
-  // Error when cuBLASLt does not open. The workspace serves one stream; it grows with the products.
+  // Products that may run at once must have workspaces of their own.
+  static constexpr size_t kWorkspaces = 2;
+
+  // Error when cuBLASLt does not open. Workspaces grow with the products.
   GemmRunner();
   ~GemmRunner();
   GemmRunner(GemmRunner&&) noexcept;
   GemmRunner& operator=(GemmRunner&&) noexcept;
 
   // Enqueues c = a b (+ bias) (+ c). Empty results enqueue nothing; k = 0 gives zeros.
-  void Run(const Gemm& gemm, cudaStream_t stream);
+  void Run(const Gemm& gemm, cudaStream_t stream, size_t workspace = 0);
   // Bytes of device memory that products work in: as many as the algorithms chosen so far want.
   int64_t workspace_bytes() const;
   // A workspace that was too small for a later product is kept for what has been recorded with it,

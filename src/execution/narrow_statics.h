@@ -1,0 +1,16 @@
+#pragma once
+
+#include <vector>
+
+#include "plan/lowered.h"
+
+namespace turbolstm {
+
+// Static values of which a stage of a 16-bit graph reads a copy in 16 bits: the weights of a
+// product with rows, and its bias where the result is of 16 bits.
+std::vector<View> NarrowStaticsOf(const LoweredGraph& graph, const Stage& stage);
+
+// Those of all stages, in the order in which groups come upon them.
+std::vector<View> NarrowStaticsOf(const LoweredGraph& graph);
+
+}  // namespace turbolstm
