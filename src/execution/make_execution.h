@@ -22,7 +22,7 @@ struct DeviceOptions {
   SplitRule split = SplitRule::kWherePays;  // of products in bf16x6
   BoundaryType boundary = BoundaryType::kFloat32;
   bool recompute = false;  // activations for the backward pass, see RecomputeActivations
-  DeviceOverlap overlap = DeviceOverlap::kWherePays;
+  DeviceOverlap overlap = DeviceOverlap::kNone;
   int64_t time_blocks = 0;  // into which overlapping loops are cut; 0: chosen
 };
 
