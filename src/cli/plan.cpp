@@ -173,8 +173,8 @@ void PrintSummary(const PlanOptions& options, const PlannedNetwork& network,
   fmt::print("network    {}\n", network.description);
   fmt::print("shape      T {}, B {}\n", options.steps, options.batch);
   fmt::print("plan       {} tasks on {} streams; blocks of {} steps, tiles of {} sequences\n",
-             plan.partition.tasks.size(), plan.schedule.streams.size(), plan.partition.time_block,
-             plan.partition.row_tile);
+             plan.partition.tasks.size(), plan.schedule.streams.size(), plan.partition.options.time_block,
+             plan.partition.options.row_tile);
   fmt::print("estimate   {:.3f} ms; critical path of {} tasks, {:.3f} ms\n",
              kMilli * plan.schedule.EstimatedSeconds(), path.size(), kMilli * path_seconds);
   fmt::print("memory     {:.1f} MiB beside inputs and parameters, {:.1f} of them packed weights\n",
@@ -281,7 +281,15 @@ void AddShapeOptions(CLI::App* command, PlanOptions* options) {
   command->add_option("--streams", options->executable.streams, "worker threads; 0: one a core")
       ->check(CLI::Range(0, 4096))
       ->capture_default_str();
+  command
+      ->add_option_function<std::string>(
+          "--schedule",
+          [options](const std::string& name) { options->executable.schedule = ScheduleNamed(name); },
+          ScheduleNames())
+      ->default_str(std::string(Name(options->executable.schedule)));
   size("--time-block", &options->executable.time_block, "steps of a task; 0: chosen");
+  size("--sum-block", &options->executable.sum_block,
+       "steps that a part of a weight's gradient covers; 0: chosen");
   size("--row-tile", &options->executable.row_tile, "sequences of a task; 0: chosen");
 }
 
@@ -294,7 +302,7 @@ void AddPlan(CLI::App& app) {
   command->add_option("config", options->words, "TOML file, then section.key=value ...");
   AddNetworkOptions(command, &options->network);
   AddShapeOptions(command, options.get());
-  command->add_flag("--schedule", options->schedule, "print the schedule: streams and their tasks");
+  command->add_flag("--print", options->schedule, "print the schedule: streams and their tasks");
   command->add_flag("--dot", options->tasks_dot, "print the tasks for Graphviz");
   command->add_flag("--network", options->network_dot, "print the network for Graphviz");
   command->add_flag("--recompute", options->executable.recompute,

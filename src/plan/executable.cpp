@@ -7,6 +7,7 @@
 #include "graph/passes/lower_transforms.h"
 #include "graph/passes/passes.h"
 #include "plan/dependencies.h"
+#include "plan/known_schedules.h"
 #include "plan/lowering.h"
 #include "plan/named_views.h"
 #include "plan/verify.h"
@@ -95,9 +96,13 @@ const Plan& Executable::PlanFor(int64_t steps, int64_t batch) {
 // A pure function of the shape: lengths change how much there is to do, not who does it.
 std::unique_ptr<Plan> Executable::MakePlan(int64_t steps, int64_t batch) const {
   auto made = std::make_unique<Plan>();
-  made->partition =
-      PartitionWork(lowered_, RowLayout(steps, batch),
-                    {options_.streams, options_.time_block, options_.row_tile, options_.recompute});
+  const RowLayout layout(steps, batch);
+  const PartitionOptions asked{.streams = options_.streams,
+                               .time_block = options_.time_block,
+                               .row_tile = options_.row_tile,
+                               .sum_block = options_.sum_block,
+                               .save_memory = options_.recompute};
+  made->partition = PartitionWork(lowered_, layout, CutsOf(options_.schedule, layout, asked));
   const std::vector<Task>& tasks = made->partition.tasks;
   made->schedule = ListSchedule(tasks, DeriveDependencies(tasks), options_.streams);
   if (options_.verify) VerifySchedule(tasks, made->schedule);

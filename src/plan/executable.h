@@ -16,6 +16,7 @@
 #include "plan/partition.h"
 #include "plan/row_layout.h"
 #include "plan/schedule.h"
+#include "plan/schedule_kind.h"
 #include "plan/stage_runner.h"
 #include "runtime/stream_pool.h"
 
@@ -32,8 +33,10 @@ struct Plan {
 struct ExecutableOptions {
   Precision precision = Precision::kFloat32;
   int streams = 0;         // 0: one for each core
-  int64_t time_block = 0;  // see PartitionOptions
+  ScheduleKind schedule = ScheduleKind::kTurboLstm;
+  int64_t time_block = 0;  // see PartitionOptions; 0: as the schedule has it
   int64_t row_tile = 0;
+  int64_t sum_block = 0;
   bool verify = false;  // prove every new plan before it runs
   // Saves memory for time: keeps only the states of loops for the backward pass, which computes
   // everything else of the forward pass again (see RecomputeActivations), and lets values share

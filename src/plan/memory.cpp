@@ -38,7 +38,7 @@ void Memory::Resize(const RowLayout& layout, const Partition& partition) {
     const Buffer& buffer = graph_.buffers[i];
     const auto id = static_cast<int32_t>(i);
     const int64_t rows = places_->IsRing(id) ? BufferPlaces::kBlocks * block_rows_
-                                             : RowsOf(buffer, layout, partition.row_tile);
+                                             : RowsOf(buffer, layout, partition.options.row_tile);
     const int64_t size = rows * buffer.width * static_cast<int64_t>(SizeOf(buffer.dtype));
     slots_[i].local = buffer.local;
     slots_[i].bytes = places_->place_of(id) == id ? (size + kLine - 1) / kLine * kLine : 0;

@@ -1,11 +1,10 @@
 #include "plan/partition.h"
 
 #include <algorithm>
-#include <optional>
-#include <set>
 
 #include "base/error.h"
-#include "plan/cost.h"
+#include "plan/task_accesses.h"
+#include "plan/wave.h"
 
 namespace turbolstm {
 namespace {
@@ -24,6 +23,15 @@ int64_t RowsInCache(const LoweredGraph& graph) {
   return std::clamp<int64_t>(kElements / width, 128, 4096);
 }
 
+// With several streams there are several blocks, so that products can run beside a loop.
+int64_t BlockInCache(const LoweredGraph& graph, const RowLayout& layout, int streams) {
+  constexpr int64_t kLeastBlocks = 8;
+  const int64_t in_cache = RowsInCache(graph) / std::max<int64_t>(1, layout.batch());
+  const int64_t shared = streams > 1 ? CeilDiv(layout.steps(), kLeastBlocks) : layout.steps();
+  return std::max(
+      {int64_t{1}, std::min(in_cache, shared), CeilDiv(layout.steps(), kMostChosenBlocks)});
+}
+
 // Seconds an element takes to be packed.
 constexpr double kPackingCost = 1e-10;
 
@@ -31,31 +39,17 @@ constexpr double kPackingCost = 1e-10;
 class Partitioner {
  public:
   Partitioner(const LoweredGraph& graph, const RowLayout& layout, const PartitionOptions& options)
-      : graph_(graph), layout_(layout), options_(options), users_(graph.weights.size(), 0) {
-    TL_CHECK(options.streams >= 1 && options.time_block >= 0 && options.row_tile >= 0,
-             "[plan] got {} streams, time block {} and row tile {}, wants at least 1, 0 and 0",
-             options.streams, options.time_block, options.row_tile);
+      : graph_(graph),
+        layout_(layout),
+        options_(options),
+        accesses_(graph, layout),
+        users_(graph.weights.size(), 0),
+        wave_(graph, options.save_memory) {
     result_.weights = WeightSlots(graph);
+    result_.options = options;
     for (const Group& g : graph.groups) {
       ForEachWeight(g, [&](int32_t weight) { ++users_[static_cast<size_t>(weight)]; });
     }
-    result_.time_block = options.time_block;
-    if (result_.time_block == 0) {
-      result_.time_block = AutomaticBlock();
-    }
-    result_.row_tile = options.row_tile;
-    if (result_.row_tile == 0) {
-      result_.row_tile = std::max<int64_t>(1, CeilDiv(layout.batch(), options.streams));
-    }
-  }
-
-  // With several streams there are several blocks, so that products can run beside a loop.
-  int64_t AutomaticBlock() const {
-    constexpr int64_t kLeastBlocks = 8;
-    const int64_t in_cache = RowsInCache(graph_) / std::max<int64_t>(1, layout_.batch());
-    const int64_t shared =
-        options_.streams > 1 ? CeilDiv(layout_.steps(), kLeastBlocks) : layout_.steps();
-    return std::max<int64_t>(1, std::min(in_cache, shared));
   }
 
   Partition Run() {
@@ -64,11 +58,12 @@ class Partitioner {
       if (JoinsWave(id)) {
         AddToWave(id);
       } else {
-        if (MustFollowWave(id) || IsBlockwise(group(id))) FlushWave();
+        if (options_.one_by_one || wave_.ComesBefore(id) || IsBlockwise(group(id))) FlushWave();
         if (IsBlockwise(group(id))) {
           AddToWave(id);
         } else {
           PackWeights(id);
+          NextStep();
           AddWholeTask(id);
           turns_.push_back({id, turn_++, false});
           ReleaseWeights(id);
@@ -77,7 +72,7 @@ class Partitioner {
     }
     FlushWave();
     if (options_.save_memory) {
-      result_.places = BufferPlaces(graph_, turns_, layout_.steps(), result_.time_block);
+      result_.places = BufferPlaces(graph_, turns_, layout_.steps(), options_.time_block);
       result_.places.Apply(result_.tasks);
     }
     return std::move(result_);
@@ -86,152 +81,45 @@ class Partitioner {
  private:
   const Group& group(int32_t id) const { return graph_.groups[static_cast<size_t>(id)]; }
 
-  static bool IsBlockwise(const Group& g) {
-    const WorkKind kind = KindOfWork(g);
-    return kind == WorkKind::kLoop || kind == WorkKind::kSteps ||
-           (kind == WorkKind::kReduction && g.domain == Domain::kStep);
-  }
-
-  // Calls visit(operand) for what the group reads by rows, and visit_whole(view) for the rest.
-  template <typename Visit, typename VisitWhole>
-  void ForEachRead(const Group& g, Visit visit, VisitWhole visit_whole) const {
-    for (const Stage& stage : g.stages) {
-      for (const Operand& operand : stage.inputs) {
-        visit(operand);
-        if (operand.init.buffer >= 0) visit_whole(operand.init);
-      }
-      if (stage.bias.buffer >= 0) visit_whole(stage.bias);
-      if (stage.weight >= 0) visit_whole(graph_.weights[static_cast<size_t>(stage.weight)].matrix);
-    }
-  }
-
-  // Whether the group has to stand behind the whole wave: it reads what the wave writes, or writes
-  // where the wave reads or writes.
-  bool MustFollowWave(int32_t id) const {
-    const Group& g = group(id);
-    bool follows = WritesAny(g, written_) || WritesAny(g, read_);
-    ForEachRead(
-        g, [&](const Operand& operand) { follows |= written_.contains(operand.view.buffer); },
-        [&](const View& view) { follows |= written_.contains(view.buffer); });
-    return follows;
-  }
-
-  static bool WritesAny(const Group& g, const std::set<int32_t>& buffers) {
-    for (const Stage& stage : g.stages) {
-      for (const View& view : stage.outputs) {
-        if (buffers.contains(view.buffer)) return true;
-      }
-    }
-    return false;
-  }
-
   // With one block there is nothing to take turns in: groups follow each other, so that a weight
   // is done with before the next group's are packed.
-  bool IsOneBlock() const { return layout_.steps() <= result_.time_block; }
-
-  // To save memory, what a loop uses up takes turns with that loop: not with a wave before it that
-  // the loop cannot join.
-  bool WaitsForOtherWave(const Group& g, int32_t id) const {
-    if (!options_.save_memory || g.is_loop() || !direction_ || KindOfWork(g) != WorkKind::kSteps ||
-        (!g.recomputed && ReadsFromWave(g))) {
-      return false;
-    }
-    for (size_t next = static_cast<size_t>(id) + 1; next < graph_.groups.size(); ++next) {
-      const Group& loop = graph_.groups[next];
-      if (loop.is_loop() && (g.recomputed || ReadsResultOf(loop, g))) {
-        return loop.direction != *direction_;
-      }
-    }
-    return false;
-  }
-
-  bool ReadsFromWave(const Group& g) const {
-    bool reads = false;
-    ForEachRead(
-        g, [&](const Operand& operand) { reads |= written_.contains(operand.view.buffer); },
-        [&](const View& view) { reads |= written_.contains(view.buffer); });
-    return reads;
-  }
-
-  bool ReadsResultOf(const Group& reader, const Group& g) const {
-    bool reads = false;
-    ForEachRead(
-        reader,
-        [&](const Operand& operand) {
-          for (const Stage& stage : g.stages) {
-            reads |= stage.outputs[0].buffer == operand.view.buffer;
-          }
-        },
-        [](const View&) {});
-    return reads;
-  }
-
-  // A group may take its turn within the wave if every block of it needs only blocks that the wave
-  // has been through by then, and overwrites none that the wave still looks at in a later turn.
   bool JoinsWave(int32_t id) const {
-    const Group& g = group(id);
-    if (!IsBlockwise(g) || wave_.empty() || IsOneBlock()) return false;
-    if (WaitsForOtherWave(g, id)) return false;
-    if (WritesAny(g, read_across_blocks_)) return false;
-    std::optional<Direction> direction = direction_;
-    bool joins = true;
-    const auto walk = [&](Direction wanted) {
-      joins = joins && direction.value_or(wanted) == wanted;
-      direction = wanted;
-    };
-    if (g.is_loop()) walk(g.direction);
-    ForEachRead(
-        g,
-        [&](const Operand& operand) {
-          if (!written_.contains(operand.view.buffer)) return;
-          const Buffer& source = graph_.buffers[static_cast<size_t>(operand.view.buffer)];
-          joins = joins && source.domain == Domain::kStep;
-          if (operand.delay > 0) walk(operand.direction);
-        },
-        [&](const View& view) { joins = joins && !written_.contains(view.buffer); });
-    return joins;
+    const bool one_block = layout_.steps() <= options_.time_block;
+    return !wave_.empty() && !one_block && !options_.one_by_one && wave_.CanTake(id);
   }
 
   void AddToWave(int32_t id) {
     PackWeights(id);
-    const Group& g = group(id);
-    wave_.push_back(id);
-    if (g.is_loop()) direction_ = g.direction;
-    ForEachRead(
-        g,
-        [&](const Operand& operand) {
-          read_.insert(operand.view.buffer);
-          if (operand.delay == 0) return;
-          read_across_blocks_.insert(operand.view.buffer);
-          if (written_.contains(operand.view.buffer)) direction_ = operand.direction;
-        },
-        [&](const View& view) {
-          read_.insert(view.buffer);
-          read_across_blocks_.insert(view.buffer);
-        });
-    for (const Stage& stage : g.stages) {
-      for (const View& view : stage.outputs) written_.insert(view.buffer);
-    }
+    wave_.Take(id);
   }
 
   void FlushWave() {
-    const int64_t blocks = std::max<int64_t>(1, CeilDiv(layout_.steps(), result_.time_block));
+    NextStep();
+    const int64_t blocks = std::max<int64_t>(1, CeilDiv(layout_.steps(), options_.time_block));
+    const int64_t blocks_of_sum = options_.sum_block / options_.time_block;
     for (int64_t i = 0; i < blocks; ++i) {
-      const int64_t block = direction_ == Direction::kReverse ? blocks - 1 - i : i;
-      const int64_t begin = block * result_.time_block;
-      const int64_t end = std::min(layout_.steps(), begin + result_.time_block);
-      for (const int32_t id : wave_) AddBlockTasks(id, begin, end, i == 0);
+      const int64_t block = wave_.IsReverse() ? blocks - 1 - i : i;
+      const int64_t begin = block * options_.time_block;
+      const int64_t end = std::min(layout_.steps(), begin + options_.time_block);
+      const int64_t gathered = i % blocks_of_sum + 1;  // blocks that a sum has to catch up with
+      const bool sums = gathered == blocks_of_sum || i + 1 == blocks;
+      for (const int32_t id : wave_.groups()) {
+        if (KindOfWork(group(id)) != WorkKind::kReduction) {
+          AddBlockTasks(id, begin, end);
+        } else if (sums) {
+          const int64_t steps = (gathered - 1) * options_.time_block;
+          AddReductionTasks(id, wave_.IsReverse() ? begin : begin - steps,
+                            wave_.IsReverse() ? std::min(layout_.steps(), end + steps) : end,
+                            i < blocks_of_sum);
+        }
+      }
     }
-    for (const int32_t id : wave_) {
+    for (const int32_t id : wave_.groups()) {
       ReleaseWeights(id);
       turns_.push_back({id, turn_, true});
     }
     ++turn_;
-    wave_.clear();
-    written_.clear();
-    read_.clear();
-    read_across_blocks_.clear();
-    direction_.reset();
+    wave_.Clear();
   }
 
   template <typename Visit>
@@ -244,6 +132,7 @@ class Partitioner {
   void PackWeights(int32_t id) {
     ForEachWeight(group(id), [&](int32_t weight) {
       if (result_.weights.slot_of(weight) >= 0) return;
+      NextStep();
       result_.weights.Take(weight);
       const View& matrix = graph_.weights[static_cast<size_t>(weight)].matrix;
       const int64_t parts = PackingParts();
@@ -254,12 +143,11 @@ class Partitioner {
         task.row_begin = matrix.width * part / parts;
         task.row_end = matrix.width * (part + 1) / parts;
         task.cost = static_cast<double>(matrix.width) / static_cast<double>(parts) * kPackingCost;
-        task.reads = {WholeAccess(matrix)};
+        task.reads = {WholeAccess(layout_, matrix)};
         task.writes = {PackedAccess(weight)};
         task.writes[0].column_begin = part;
         task.writes[0].column_end = part + 1;
-        result_.tasks.push_back(std::move(task));
-        result_.work.push_back({.weight = weight, .part = {part, parts}});
+        Add(std::move(task), {.weight = weight, .part = {part, parts}});
       }
     });
   }
@@ -275,21 +163,21 @@ class Partitioner {
     });
   }
 
-  void AddBlockTasks(int32_t id, int64_t begin, int64_t end, bool first) {
-    const Group& g = group(id);
+  void AddBlockTasks(int32_t id, int64_t begin, int64_t end) {
     // Rows of several steps do not lie together, those of one step do.
-    const bool rows = KindOfWork(g) == WorkKind::kSteps && end - begin == 1;
-    switch (rows ? WorkKind::kLoop : KindOfWork(g)) {
-      case WorkKind::kLoop:
-        for (int64_t row = 0; row < layout_.batch(); row += result_.row_tile) {
-          AddTask(id, begin, end, row, std::min(layout_.batch(), row + result_.row_tile), true);
-        }
-        return;
-      case WorkKind::kReduction:
-        return AddReductionTasks(id, begin, end, first);
-      default:
-        return AddTask(id, begin, end, 0, layout_.batch(), true);
+    if (!group(id).is_loop() && end - begin != 1) return AddStepTasks(id, begin, end);
+    for (int64_t row = 0; row < layout_.batch(); row += options_.row_tile) {
+      AddTask(id, begin, end, row, std::min(layout_.batch(), row + options_.row_tile), true);
     }
+  }
+
+  void AddStepTasks(int32_t id, int64_t begin, int64_t end) {
+    const int64_t part = std::max<int64_t>(1, CeilDiv(end - begin, options_.step_parts));
+    int64_t time = begin;
+    do {
+      AddTask(id, time, std::min(end, time + part), 0, layout_.batch(), true);
+      time += part;
+    } while (time < end);
   }
 
   // Columns of the first operand in as many parts as there are streams.
@@ -320,38 +208,32 @@ class Partitioner {
     task.time_end = time_end;
     task.row_begin = row_begin;
     task.row_end = row_end;
-    task.cost = CostOf(g, task);
-    AddAccesses(g, first, &task);
+    task.cost = TaskCost(graph_, layout_, g, task);
+    accesses_.AddTo(g, first, [&](int32_t weight) { return PackedAccess(weight); }, &task);
+    Add(std::move(task), {.group = id, .first = first});
+  }
+
+  void Add(Task task, const Work& work) {
+    if (options_.one_by_one) AddBarrier(&task);
     result_.tasks.push_back(std::move(task));
-    result_.work.push_back({.group = id, .first = first});
+    result_.work.push_back(work);
   }
 
-  double CostOf(const Group& g, const Task& task) const {
-    int64_t rows = task.row_end - task.row_begin;
-    int64_t calls = 1;
-    double share = 1;
-    if (g.domain == Domain::kStep) {
-      calls = g.is_loop() ? task.time_end - task.time_begin : 1;
-      rows = layout_.offset(task.time_end) - layout_.offset(task.time_begin);
-      const bool columns = KindOfWork(g) == WorkKind::kReduction;
-      const int64_t all = columns ? g.stages[0].inputs[0].view.width : layout_.batch();
-      share = all == 0
-                  ? 0
-                  : static_cast<double>(task.row_end - task.row_begin) / static_cast<double>(all);
-    }
-    double cost = 0;
-    for (const Stage& stage : g.stages) cost += StageCost(graph_, stage, rows, calls) * share;
-    return cost;
+  // What is added from now on begins when all before it is done, if groups run one by one.
+  void NextStep() {
+    if (step_begin_ == std::ssize(result_.tasks)) return;
+    previous_step_ = std::ssize(result_.tasks) - step_begin_;
+    step_begin_ = std::ssize(result_.tasks);
+    ++step_;
   }
 
-  Access WholeAccess(const View& view) const {
-    return {view.buffer,
-            0,
-            std::max<int64_t>(1, layout_.steps()),
-            0,
-            std::max<int64_t>(1, layout_.batch()),
-            view.column,
-            view.column + view.width};
+  // A buffer that is only there to be waited for: each task writes an element of its step's, and
+  // reads all of the step before.
+  void AddBarrier(Task* task) const {
+    const auto barrier = static_cast<int32_t>(graph_.buffers.size() + graph_.weights.size());
+    const int64_t place = std::ssize(result_.tasks) - step_begin_;
+    task->writes.push_back({barrier, step_, step_ + 1, 0, 1, place, place + 1});
+    if (step_ > 0) task->reads.push_back({barrier, step_ - 1, step_, 0, 1, 0, previous_step_});
   }
 
   // Places of packed weights stand behind the buffers in the numbering.
@@ -360,110 +242,50 @@ class Partitioner {
     return {static_cast<int32_t>(graph_.buffers.size()) + slot, 0, 1, 0, 1, 0, PackingParts()};
   }
 
-  // The part of a view that a task on this tile touches, `delay` steps before or behind.
-  Access TileAccess(const View& view, const Task& task, WorkKind kind, int64_t shift) const {
-    const Buffer& source = graph_.buffers[static_cast<size_t>(view.buffer)];
-    Access access = WholeAccess(view);
-    if (source.domain == Domain::kStatic) {
-      access.row_end = 1;
-      access.time_end = 1;
-      return access;
-    }
-    const bool whole = kind == WorkKind::kWhole;
-    const bool all_rows = whole || kind == WorkKind::kReduction;
-    if (!all_rows) {
-      access.row_begin = task.row_begin;
-      access.row_end = task.row_end;
-    }
-    if (source.domain == Domain::kBatch || source.ring > 0) {
-      access.time_end = 1;
-    } else if (!whole) {
-      access.time_begin = std::max<int64_t>(0, task.time_begin + std::min<int64_t>(0, shift));
-      access.time_end = std::min(layout_.steps(), task.time_end + std::max<int64_t>(0, shift));
-    }
-    return access;
-  }
-
-  void AddAccesses(const Group& g, bool first, Task* task) const {
-    const WorkKind kind = KindOfWork(g);
-    for (const Stage& stage : g.stages) {
-      for (const Operand& operand : stage.inputs) {
-        const int64_t shift =
-            operand.direction == Direction::kForward ? -operand.delay : operand.delay;
-        AddRead(TileAccess(operand.view, *task, kind, shift), task);
-        if (operand.init.buffer >= 0) AddRead(WholeHistory(operand.init), task);
-      }
-      if (stage.bias.buffer >= 0) AddRead(TileAccess(stage.bias, *task, kind, 0), task);
-      if (stage.weight >= 0) task->reads.push_back(PackedAccess(stage.weight));
-      for (const View& view : stage.outputs) {
-        if (graph_.buffers[static_cast<size_t>(view.buffer)].local) continue;
-        Access access = kind == WorkKind::kReduction ? ReductionAccess(view, stage, *task)
-                                                     : TileAccess(view, *task, kind, 0);
-        if (stage.accumulate || !first) task->reads.push_back(access);
-        task->writes.push_back(access);
-      }
-    }
-  }
-
-  void AddRead(const Access& access, Task* task) const {
-    if (!graph_.buffers[static_cast<size_t>(access.buffer)].local) task->reads.push_back(access);
-  }
-
-  Access WholeHistory(View init) const {
-    init.column = 0;
-    init.width = graph_.buffers[static_cast<size_t>(init.buffer)].width;
-    return WholeAccess(init);
-  }
-
-  // A part of the first operand's columns gives a part of the result, row by row.
-  Access ReductionAccess(const View& view, const Stage& stage, const Task& task) const {
-    const int64_t columns = std::max<int64_t>(1, stage.inputs[0].view.width);
-    const int64_t each = view.width / columns;
-    Access access = WholeAccess(view);
-    access.time_end = 1;
-    access.row_end = 1;
-    access.column_begin = task.row_begin * each;
-    access.column_end = task.row_end * each;
-    return access;
-  }
-
   const LoweredGraph& graph_;
   const RowLayout& layout_;
   const PartitionOptions& options_;
+  const TaskAccesses accesses_;
   Partition result_;
   std::vector<int32_t> users_;  // stages to come that multiply by each weight
-  std::vector<int32_t> wave_;
+  Wave wave_;
   std::vector<GroupTurn> turns_;  // by waves, and by what stands between them
   int32_t turn_ = 0;
-  // Buffers that the wave writes, that it reads, and of those the ones that a block reads outside
-  // its own steps.
-  std::set<int32_t> written_, read_, read_across_blocks_;
-  std::optional<Direction> direction_;
+  int64_t step_ = 0, step_begin_ = 0, previous_step_ = 0;  // see NextStep; in tasks
 };
 
 }  // namespace
 
-WorkKind KindOfWork(const Group& group) {
-  if (group.is_loop()) return WorkKind::kLoop;
-  const Stage& stage = group.stages.front();
-  if (stage.kind == Stage::Kind::kNode && !Traits(stage.op).per_step) {
-    const bool sum = stage.op == Op::kOuter || stage.op == Op::kSumRows;
-    return sum ? WorkKind::kReduction : WorkKind::kWhole;
+PartitionOptions Completed(const LoweredGraph& graph, const RowLayout& layout,
+                           PartitionOptions options) {
+  TL_CHECK(options.streams >= 1 && options.time_block >= 0 && options.row_tile >= 0 &&
+               options.sum_block >= 0 && options.step_parts >= 1,
+           "[plan] got {} streams, time block {}, row tile {}, sum block {} and {} parts, wants at "
+           "least 1, 0, 0, 0 and 1",
+           options.streams, options.time_block, options.row_tile, options.sum_block,
+           options.step_parts);
+  if (options.time_block == 0) options.time_block = BlockInCache(graph, layout, options.streams);
+  if (options.row_tile == 0) {
+    options.row_tile = std::max<int64_t>(1, CeilDiv(layout.batch(), options.streams));
   }
-  switch (group.domain) {
-    case Domain::kStep:
-      return WorkKind::kSteps;
-    case Domain::kBatch:
-      return WorkKind::kRows;
-    case Domain::kStatic:
-      break;
-  }
-  return WorkKind::kStatic;
+  options.row_tile = std::min(options.row_tile, std::max<int64_t>(1, layout.batch()));
+  options.time_block = std::min(options.time_block, std::max<int64_t>(1, layout.steps()));
+  // Rings of blocks are too short for sums that catch up with several.
+  const int64_t sum_block = options.save_memory ? 0 : options.sum_block;
+  options.sum_block = std::max<int64_t>(1, CeilDiv(sum_block, options.time_block)) * options.time_block;
+  const int64_t blocks = CeilDiv(layout.steps(), options.time_block);
+  TL_CHECK(blocks <= kMostBlocks,
+           "[plan] blocks of {} of {} steps are {}, which is too many to plan; wants at most {}, "
+           "blocks of {} or more",
+           options.time_block, layout.steps(), blocks, kMostBlocks,
+           CeilDiv(layout.steps(), kMostBlocks));
+  return options;
 }
 
 Partition PartitionWork(const LoweredGraph& graph, const RowLayout& layout,
                         const PartitionOptions& options) {
-  return Partitioner(graph, layout, options).Run();
+  const PartitionOptions completed = Completed(graph, layout, options);
+  return Partitioner(graph, layout, completed).Run();
 }
 
 }  // namespace turbolstm

@@ -9,6 +9,7 @@
 #include "plan/row_layout.h"
 #include "plan/task.h"
 #include "plan/weight_slots.h"
+#include "plan/work_kind.h"
 
 namespace turbolstm {
 
@@ -16,19 +17,18 @@ struct PartitionOptions {
   int streams = 1;
   int64_t time_block = 0;    // steps a task covers; 0: as many as fit the cache
   int64_t row_tile = 0;      // sequences a loop's task covers; 0: an equal share for each stream
+  int64_t sum_block = 0;     // steps that a part of a sum over rows covers, a multiple of time_block
+                             // (rounded up); 0: time_block
+  int64_t step_parts = 1;    // parts of a block that is no loop: its steps need not wait for others
+  bool one_by_one = false;   // a group begins when the one before it is done
   bool save_memory = false;  // see BufferPlaces
+  bool operator==(const PartitionOptions&) const = default;
 };
 
-// How the work of a group may be cut.
-enum class WorkKind : uint8_t {
-  kLoop,       // step after step; sequences are independent
-  kSteps,      // rows of Step values are independent
-  kRows,       // a Batch value
-  kStatic,     // a value without rows
-  kReduction,  // a sum over rows, which may be done in parts
-  kWhole,      // needs whole sequences
-};
-WorkKind KindOfWork(const Group& group);
+// A plan has at most so many blocks of time: scheduling takes time and memory as well. A given
+// time_block that makes more is an Error.
+inline constexpr int64_t kMostBlocks = 1 << 14;
+inline constexpr int64_t kMostChosenBlocks = 256;
 
 // What task i does, beside its tile.
 struct Work {
@@ -43,9 +43,12 @@ struct Partition {
   std::vector<Work> work;
   WeightSlots weights;
   BufferPlaces places;
-  int64_t time_block = 0;
-  int64_t row_tile = 0;
+  PartitionOptions options;  // with what was chosen in place of 0
 };
+
+// What the options leave open, as PartitionWork takes it.
+PartitionOptions Completed(const LoweredGraph& graph, const RowLayout& layout,
+                           PartitionOptions options);
 
 // Cuts the groups into tasks on tiles of time and rows. Groups that walk the same way through time
 // take turns block by block, so that what one writes is still in cache when the next reads it.
