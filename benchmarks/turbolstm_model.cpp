@@ -7,7 +7,7 @@
 namespace turbolstm::bench {
 namespace {
 
-Config ConfigOf(const Run& run, bool recompute) {
+Config ConfigOf(const Run& run, const Options& options) {
   const Case& c = *run.what;
   TL_CHECK(c.model == "imdb", "[bench] there is no model '{}'", c.model);
   Config config;
@@ -17,7 +17,8 @@ Config ConfigOf(const Run& run, bool recompute) {
   config.model.pooling = "mean";
   config.model.precision = run.precision;
   config.train.clip_norm = 0;
-  config.train.recompute = recompute;
+  config.train.recompute = options.recompute;
+  config.train.schedule = options.schedule;
   return config;
 }
 
@@ -41,14 +42,14 @@ Batch RandomBatch(const Case& c) {
 
 }  // namespace
 
-BenchedModel::BenchedModel(const Run& run, bool recompute)
-    : config_(ConfigOf(run, recompute)),
+BenchedModel::BenchedModel(const Run& run, const Options& options)
+    : config_(ConfigOf(run, options)),
       model_(MakeClassifier(config_.model, run.what->vocabulary, run.what->classes)),
       parameters_(model_->parameters(), 1),
       batch_(RandomBatch(*run.what)) {}
 
 void MeasureModelOnCpu(const Run& run, const Options& options, Report* report) {
-  BenchedModel benched(run, options.recompute);
+  BenchedModel benched(run, options);
   const auto step = MakeTrainingStep(benched.model(), benched.parameters(), benched.config(), {},
                                      std::make_shared<StreamPool>(options.threads));
   report->Add(run, Measure([&] { step->Train(benched.batch(), 0); }, options.min_seconds));

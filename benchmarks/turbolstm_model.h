@@ -11,7 +11,7 @@ namespace turbolstm::bench {
 // A classifier of texts that trains on one batch of random words again and again.
 class BenchedModel {
  public:
-  explicit BenchedModel(const Run& run, bool recompute = false);
+  explicit BenchedModel(const Run& run, const Options& options = {});
 
   const Model& model() const { return *model_; }
   Parameters* parameters() { return &parameters_; }

@@ -40,6 +40,7 @@ void MeasureOnCpu(const Run& asked, const Options& options, Report* report) {
   Executable executable(BuildGraph(*run.what, training),
                         {.precision = PrecisionNamed(run.precision),
                          .streams = options.threads,
+                         .schedule = ScheduleNamed(options.schedule),
                          .recompute = options.recompute});
   const BoundValues values(*run.what, &executable);
   const auto step = [&] {
@@ -49,7 +50,9 @@ void MeasureOnCpu(const Run& asked, const Options& options, Report* report) {
   for (int i = 0; i < 3; ++i) step();
   const double peak = training ? memory.Mebibytes() : 0;
   report->Add(run, Measure(step, options.min_seconds), peak,
-              {{"recompute", options.recompute}, {"planned_mib", Mebibytes(executable)}});
+              {{"recompute", options.recompute},
+               {"schedule", options.schedule},
+               {"planned_mib", Mebibytes(executable)}});
 }
 
 void Main(const Options& options) {
@@ -70,7 +73,10 @@ void Main(const Options& options) {
 
 int main(int argc, char** argv) {
   using namespace turbolstm::bench;
-  const Offer offer{{"fp32", "tf32", "bf16", "fp16", "bf16x6"}, {"cpu", "cuda"}, true, true, true};
+  Offer offer{{"fp32", "tf32", "bf16", "fp16", "bf16x6"}, {"cpu", "cuda"}, true, true, true};
+  for (const turbolstm::ScheduleKind kind : turbolstm::kScheduleKinds) {
+    offer.schedules.emplace_back(turbolstm::Name(kind));
+  }
   const Options options = ParseOptions(argc, argv, "TurboLSTM's recurrent layers", offer);
   turbolstm::RegisterCellKernels();
   turbolstm::RegisterDeviceCellKernels();

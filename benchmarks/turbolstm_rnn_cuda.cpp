@@ -58,7 +58,7 @@ void MeasureOnDevice(const Run& run, const Options& options, Report* report) {
 
 // Words and labels are sent anew with every step, as in training; the loss comes back.
 void MeasureModelOnDevice(const Run& run, const Options& options, Report* report) {
-  BenchedModel benched(run, options.recompute);
+  BenchedModel benched(run, options);
   cuda::CudaTrainingStep step(benched.model(), benched.parameters(), benched.config(), 0);
   int64_t number = 0;
   const auto train = [&] { step.Train(benched.batch(), number++); };

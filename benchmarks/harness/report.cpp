@@ -101,6 +101,11 @@ Options ParseOptions(int argc, char** argv, const std::string& description, cons
     app.add_option("--time-blocks", options.time_blocks, "into which time is cut then; 0: chosen")
         ->check(CLI::Range(0, 1024));
   }
+  if (!offer.schedules.empty()) {
+    app.add_option("--schedule", options.schedule, "how the work is cut and ordered on the CPU")
+        ->check(CLI::IsMember(offer.schedules))
+        ->capture_default_str();
+  }
   app.add_flag("--serve", options.serve, "answer lines \"case precision\" of standard input");
   try {
     app.parse(argc, argv);

@@ -21,11 +21,12 @@ struct Options {
   std::filesystem::path json;           // empty: standard output
   int threads = 2;
   double min_seconds = 1;
-  bool peak = false;             // only measure the rate of large matrix products
-  bool recompute = false;        // training keeps less for the backward pass, where offered
-  std::string overlap = "auto";  // what runs at once on a GPU, where offered
-  int time_blocks = 0;           // into which a GPU cuts what does; 0: chosen
-  bool serve = false;            // measure what standard input asks for
+  bool peak = false;              // only measure the rate of large matrix products
+  bool recompute = false;         // training keeps less for the backward pass, where offered
+  std::string overlap = "auto";   // what runs at once on a GPU, where offered
+  int time_blocks = 0;            // into which a GPU cuts what does; 0: chosen
+  bool serve = false;             // measure what standard input asks for
+  std::string schedule = "auto";  // of the plans on the CPU, where offered
 };
 
 // What a program can run: all of its precisions by default, and the first of its devices.
@@ -35,6 +36,7 @@ struct Offer {
   bool models = false;  // also the training steps of whole models
   bool recompute = false;
   bool overlap = false;
+  std::vector<std::string> schedules = {};  // of the plans on the CPU, where there is a choice
 };
 
 // Parses the arguments; prints help or the error and exits where the program has nothing to run.

@@ -48,6 +48,9 @@ struct CompileOptions {
   std::vector<std::string> cotangents = {};
   std::string precision = "fp32";  // or "bf16"; values at the door are fp32 always
   int threads = 0;                 // 0: one for each core
+  // How the work is cut and ordered: "sequential", "whole-window", "wavefront", "cell-wavefront",
+  // "turbolstm" or "auto", which takes what a model of the machine expects to be the fastest.
+  std::string schedule = "auto";
 };
 
 enum class ValueRows : uint8_t { kNone, kBatch, kStep };

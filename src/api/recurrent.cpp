@@ -175,6 +175,7 @@ RecurrentNetwork::RecurrentNetwork(const RecurrentSpec& spec, const CompileOptio
   }
   Graph graph = model.graph();
   compiled->options.precision = CpuPrecisionNamed(options.precision);
+  compiled->options.schedule = ScheduleNamed(options.schedule);
   if (!options.gradients.empty()) {
     LowerTransforms(&graph);
     AddGradients(&graph, options, compiled->outputs, &compiled->options);

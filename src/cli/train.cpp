@@ -19,6 +19,7 @@ struct TrainOptions {
   std::string config;
   std::vector<std::string> overrides;
   std::string device;
+  std::string schedule;
   bool recompute = false;
   bool force = false;
 };
@@ -60,6 +61,7 @@ void PrintEpoch(const EpochReport& report) {
 std::vector<std::string> OverridesOf(const TrainOptions& options) {
   std::vector<std::string> overrides = options.overrides;
   if (!options.device.empty()) overrides.push_back("train.device=" + options.device);
+  if (!options.schedule.empty()) overrides.push_back("train.schedule=" + options.schedule);
   if (options.recompute) overrides.emplace_back("train.recompute=true");
   return overrides;
 }
@@ -112,6 +114,7 @@ void AddTrain(CLI::App& app) {
   command->add_option("config", options->config, "TOML file")->required();
   command->add_option("overrides", options->overrides, "section.key=value, applied in order");
   command->add_option("--device", options->device, "short for train.device=...");
+  command->add_option("--schedule", options->schedule, "short for train.schedule=...");
   command->add_flag("--recompute", options->recompute, "short for train.recompute=true");
   command->add_flag("--force", options->force, "replace a run that is in output.directory already");
   command->footer([] {

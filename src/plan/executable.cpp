@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "graph/passes/lower_transforms.h"
 #include "graph/passes/passes.h"
+#include "plan/auto_schedule.h"
 #include "plan/dependencies.h"
 #include "plan/known_schedules.h"
 #include "plan/lowering.h"
@@ -93,8 +94,22 @@ const Plan& Executable::PlanFor(int64_t steps, int64_t batch) {
   return plan;
 }
 
+// What saves memory, and an empty shape, leaves nothing to search for.
+PartitionOptions Executable::Cuts(const RowLayout& layout, const PartitionOptions& asked) {
+  if (options_.schedule != ScheduleKind::kAuto) return CutsOf(options_.schedule, layout, asked);
+  if (options_.recompute || layout.rows() == 0) {
+    return CutsOf(ScheduleKind::kTurboLstm, layout, asked);
+  }
+  const int64_t steps = BucketOf(layout.steps());
+  const auto [found, is_new] = proportions_.try_emplace({steps, layout.batch()});
+  if (is_new) {
+    found->second = RankedCandidates(lowered_, steps, layout.batch(), asked).front().proportions;
+  }
+  return CutsOf(found->second, layout, asked);
+}
+
 // A pure function of the shape: lengths change how much there is to do, not who does it.
-std::unique_ptr<Plan> Executable::MakePlan(int64_t steps, int64_t batch) const {
+std::unique_ptr<Plan> Executable::MakePlan(int64_t steps, int64_t batch) {
   auto made = std::make_unique<Plan>();
   const RowLayout layout(steps, batch);
   const PartitionOptions asked{.streams = options_.streams,
@@ -102,9 +117,9 @@ std::unique_ptr<Plan> Executable::MakePlan(int64_t steps, int64_t batch) const {
                                .row_tile = options_.row_tile,
                                .sum_block = options_.sum_block,
                                .save_memory = options_.recompute};
-  made->partition = PartitionWork(lowered_, layout, CutsOf(options_.schedule, layout, asked));
+  made->partition = PartitionWork(lowered_, layout, Cuts(layout, asked));
   const std::vector<Task>& tasks = made->partition.tasks;
-  made->schedule = ListSchedule(tasks, DeriveDependencies(tasks), options_.streams);
+  made->schedule = ListSchedule(tasks, DeriveDependencies(tasks), made->partition.options.streams);
   if (options_.verify) VerifySchedule(tasks, made->schedule);
   made->program = StreamProgram(made->schedule.streams, made->schedule.waits);
   if (!options_.late_inputs.empty()) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "plan/auto_schedule.h"
 #include "plan/execution.h"
 #include "plan/halves.h"
 #include "plan/lowered.h"
@@ -32,8 +33,8 @@ struct Plan {
 
 struct ExecutableOptions {
   Precision precision = Precision::kFloat32;
-  int streams = 0;         // 0: one for each core
-  ScheduleKind schedule = ScheduleKind::kTurboLstm;
+  int streams = 0;  // 0: one for each core
+  ScheduleKind schedule = ScheduleKind::kAuto;
   int64_t time_block = 0;  // see PartitionOptions; 0: as the schedule has it
   int64_t row_tile = 0;
   int64_t sum_block = 0;
@@ -119,14 +120,16 @@ class Executable final : public Execution {
   void RunTask(int32_t task, int stream);
   void RunGroup(const Group& group, const Task& task, const Work& work, StageRunner* runner);
   const Plan& PlanFor(int64_t steps, int64_t batch);
-  std::unique_ptr<Plan> MakePlan(int64_t steps, int64_t batch) const;
+  std::unique_ptr<Plan> MakePlan(int64_t steps, int64_t batch);
+  PartitionOptions Cuts(const RowLayout& layout, const PartitionOptions& asked);
 
   LoweredGraph lowered_;
   ExecutableOptions options_;
   std::shared_ptr<StreamPool> pool_;
   Memory memory_;
   RowLayout layout_;
-  std::map<std::pair<int64_t, int64_t>, KeptPlan> plans_;  // by steps and batch
+  std::map<std::pair<int64_t, int64_t>, KeptPlan> plans_;           // by steps and batch
+  std::map<std::pair<int64_t, int64_t>, Proportions> proportions_;  // by bucket and batch
   int64_t plans_used_ = 0;
   const Plan* plan_ = nullptr;
   std::vector<PackedMatrix> weights_;  // by slot of the plan

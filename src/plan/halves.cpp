@@ -21,6 +21,16 @@ std::vector<bool> BuffersOf(const LoweredGraph& graph, std::span<const std::stri
   return marked;
 }
 
+// That groups are to run one by one must not make a task late that needs nothing late.
+std::vector<Task> WithoutBarriers(std::vector<Task> tasks, int32_t barrier) {
+  const auto is_barrier = [&](const Access& access) { return access.buffer == barrier; };
+  for (Task& task : tasks) {
+    std::erase_if(task.reads, is_barrier);
+    std::erase_if(task.writes, is_barrier);
+  }
+  return tasks;
+}
+
 // What touches these buffers, and what has to come after such a task.
 std::vector<bool> LateTasks(std::span<const Task> tasks, const std::vector<bool>& late_buffers) {
   const auto touches = [&](const std::vector<Access>& accesses) {
@@ -55,7 +65,8 @@ PlanHalves SplitPlan(const LoweredGraph& graph, const Partition& partition,
                      std::span<const std::string> late_inputs, int streams, bool verify) {
   PlanHalves halves;
   halves.is_late = BuffersOf(graph, late_inputs);
-  const std::vector<bool> late = LateTasks(partition.tasks, halves.is_late);
+  const std::vector<bool> late =
+      LateTasks(WithoutBarriers(partition.tasks, BarrierBuffer(graph)), halves.is_late);
   std::vector<int32_t> chosen[2];
   for (size_t i = 0; i < late.size(); ++i) {
     chosen[late[i] ? 1 : 0].push_back(static_cast<int32_t>(i));

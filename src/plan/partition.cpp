@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "plan/cost.h"
 #include "plan/task_accesses.h"
 #include "plan/wave.h"
 
@@ -31,9 +32,6 @@ int64_t BlockInCache(const LoweredGraph& graph, const RowLayout& layout, int str
   return std::max(
       {int64_t{1}, std::min(in_cache, shared), CeilDiv(layout.steps(), kMostChosenBlocks)});
 }
-
-// Seconds an element takes to be packed.
-constexpr double kPackingCost = 1e-10;
 
 // The waves of groups that take turns block by block.
 class Partitioner {
@@ -64,6 +62,7 @@ class Partitioner {
         } else {
           PackWeights(id);
           NextStep();
+          working_set_ = 0;
           AddWholeTask(id);
           turns_.push_back({id, turn_++, false});
           ReleaseWeights(id);
@@ -93,24 +92,43 @@ class Partitioner {
     wave_.Take(id);
   }
 
+  // Tiles of loops stay with a core, so what it goes through is as narrow.
+  void FindWorkingSet() {
+    const int64_t steps = std::min(options_.time_block, layout_.steps());
+    const double rows = static_cast<double>(steps * std::min(options_.row_tile, layout_.batch()));
+    working_set_ = rows * RowBytes(graph_, wave_.groups()) + BytesOfWeights(graph_, wave_.groups());
+  }
+
+  // The i-th turn of a sum in a wave of so many: it catches up with the turns that it let go by.
+  void AddSum(int32_t id, int64_t i, int64_t turns) {
+    const int64_t block = options_.time_block;
+    const int64_t gathers = wave_.IsOverwritten(id) ? 1 : options_.sum_block / block;
+    const int64_t gathered = i % gathers + 1;
+    if (gathered < gathers && i + 1 < turns) return;
+    const int64_t first = wave_.IsReverse() ? turns - 1 - i : i + 1 - gathered;
+    const int64_t begin = first * block;
+    const int64_t end = std::min(layout_.steps(), begin + gathered * block);
+    // It finds less of them in the cache.
+    const double of_wave = working_set_;
+    const auto rows = static_cast<double>((end - begin) * layout_.batch());
+    working_set_ = std::max(of_wave, rows * RowBytes(graph_, {id}));
+    AddReductionTasks(id, begin, end, i < gathers);
+    working_set_ = of_wave;
+  }
+
   void FlushWave() {
     NextStep();
+    FindWorkingSet();
     const int64_t blocks = std::max<int64_t>(1, CeilDiv(layout_.steps(), options_.time_block));
-    const int64_t blocks_of_sum = options_.sum_block / options_.time_block;
     for (int64_t i = 0; i < blocks; ++i) {
       const int64_t block = wave_.IsReverse() ? blocks - 1 - i : i;
       const int64_t begin = block * options_.time_block;
       const int64_t end = std::min(layout_.steps(), begin + options_.time_block);
-      const int64_t gathered = i % blocks_of_sum + 1;  // blocks that a sum has to catch up with
-      const bool sums = gathered == blocks_of_sum || i + 1 == blocks;
       for (const int32_t id : wave_.groups()) {
-        if (KindOfWork(group(id)) != WorkKind::kReduction) {
+        if (KindOfWork(group(id)) == WorkKind::kReduction) {
+          AddSum(id, i, blocks);
+        } else {
           AddBlockTasks(id, begin, end);
-        } else if (sums) {
-          const int64_t steps = (gathered - 1) * options_.time_block;
-          AddReductionTasks(id, wave_.IsReverse() ? begin : begin - steps,
-                            wave_.IsReverse() ? std::min(layout_.steps(), end + steps) : end,
-                            i < blocks_of_sum);
         }
       }
     }
@@ -142,7 +160,8 @@ class Partitioner {
         task.group = -1 - weight;
         task.row_begin = matrix.width * part / parts;
         task.row_end = matrix.width * (part + 1) / parts;
-        task.cost = static_cast<double>(matrix.width) / static_cast<double>(parts) * kPackingCost;
+        task.cost =
+            static_cast<double>(matrix.width) / static_cast<double>(parts) / CostModel().packing;
         task.reads = {WholeAccess(layout_, matrix)};
         task.writes = {PackedAccess(weight)};
         task.writes[0].column_begin = part;
@@ -208,8 +227,9 @@ class Partitioner {
     task.time_end = time_end;
     task.row_begin = row_begin;
     task.row_end = row_end;
-    task.cost = TaskCost(graph_, layout_, g, task);
-    accesses_.AddTo(g, first, [&](int32_t weight) { return PackedAccess(weight); }, &task);
+    task.cost = TaskCost(graph_, layout_, task, working_set_);
+    accesses_.AddTo(
+        g, first, [&](int32_t weight) { return PackedAccess(weight); }, &task);
     Add(std::move(task), {.group = id, .first = first});
   }
 
@@ -227,10 +247,8 @@ class Partitioner {
     ++step_;
   }
 
-  // A buffer that is only there to be waited for: each task writes an element of its step's, and
-  // reads all of the step before.
   void AddBarrier(Task* task) const {
-    const auto barrier = static_cast<int32_t>(graph_.buffers.size() + graph_.weights.size());
+    const int32_t barrier = BarrierBuffer(graph_);
     const int64_t place = std::ssize(result_.tasks) - step_begin_;
     task->writes.push_back({barrier, step_, step_ + 1, 0, 1, place, place + 1});
     if (step_ > 0) task->reads.push_back({barrier, step_ - 1, step_, 0, 1, 0, previous_step_});
@@ -251,10 +269,16 @@ class Partitioner {
   Wave wave_;
   std::vector<GroupTurn> turns_;  // by waves, and by what stands between them
   int32_t turn_ = 0;
+  double working_set_ = 0;                                 // of the wave's blocks, see TaskCost
   int64_t step_ = 0, step_begin_ = 0, previous_step_ = 0;  // see NextStep; in tasks
 };
 
 }  // namespace
+
+// Behind the buffers and the places of packed weights, which are at most as many as weights.
+int32_t BarrierBuffer(const LoweredGraph& graph) {
+  return static_cast<int32_t>(graph.buffers.size() + graph.weights.size());
+}
 
 PartitionOptions Completed(const LoweredGraph& graph, const RowLayout& layout,
                            PartitionOptions options) {
@@ -272,7 +296,8 @@ PartitionOptions Completed(const LoweredGraph& graph, const RowLayout& layout,
   options.time_block = std::min(options.time_block, std::max<int64_t>(1, layout.steps()));
   // Rings of blocks are too short for sums that catch up with several.
   const int64_t sum_block = options.save_memory ? 0 : options.sum_block;
-  options.sum_block = std::max<int64_t>(1, CeilDiv(sum_block, options.time_block)) * options.time_block;
+  options.sum_block =
+      std::max<int64_t>(1, CeilDiv(sum_block, options.time_block)) * options.time_block;
   const int64_t blocks = CeilDiv(layout.steps(), options.time_block);
   TL_CHECK(blocks <= kMostBlocks,
            "[plan] blocks of {} of {} steps are {}, which is too many to plan; wants at most {}, "

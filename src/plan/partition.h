@@ -15,12 +15,12 @@ namespace turbolstm {
 
 struct PartitionOptions {
   int streams = 1;
-  int64_t time_block = 0;    // steps a task covers; 0: as many as fit the cache
-  int64_t row_tile = 0;      // sequences a loop's task covers; 0: an equal share for each stream
-  int64_t sum_block = 0;     // steps that a part of a sum over rows covers, a multiple of time_block
-                             // (rounded up); 0: time_block
-  int64_t step_parts = 1;    // parts of a block that is no loop: its steps need not wait for others
-  bool one_by_one = false;   // a group begins when the one before it is done
+  int64_t time_block = 0;   // steps a task covers; 0: as many as fit the cache
+  int64_t row_tile = 0;     // sequences a loop's task covers; 0: an equal share for each stream
+  int64_t sum_block = 0;    // steps that a part of a sum over rows covers, a multiple of time_block
+                            // (rounded up); 0: time_block
+  int64_t step_parts = 1;   // parts of a block that is no loop: its steps need not wait for others
+  bool one_by_one = false;  // a group begins when the one before it is done
   bool save_memory = false;  // see BufferPlaces
   bool operator==(const PartitionOptions&) const = default;
 };
@@ -45,6 +45,10 @@ struct Partition {
   BufferPlaces places;
   PartitionOptions options;  // with what was chosen in place of 0
 };
+
+// What stands for a buffer in the tasks' accesses where groups run one by one: a task of a group
+// writes a part of it, and reads what the group before wrote.
+int32_t BarrierBuffer(const LoweredGraph& graph);
 
 // What the options leave open, as PartitionWork takes it.
 PartitionOptions Completed(const LoweredGraph& graph, const RowLayout& layout,

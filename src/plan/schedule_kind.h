@@ -7,8 +7,8 @@
 
 namespace turbolstm {
 
-// Known ways to run a recurrent graph. All are points of one space: how long a block of time is, how
-// many sequences a tile has, in how many parts the rest is cut, and what waits for what.
+// Known ways to run a recurrent graph. All are points of one space: how long a block of time is,
+// how many sequences a tile has, in how many parts the rest is cut, and what waits for what.
 enum class ScheduleKind : uint8_t {
   kSequential,     // one operator after the other, each shared out to all streams
   kWholeWindow,    // all steps at once; operators side by side (Hwang & Sung, arXiv 1503.02852)
@@ -19,9 +19,9 @@ enum class ScheduleKind : uint8_t {
   kAuto,           // the point of the space that is expected to take the least time
 };
 
-inline constexpr std::array kScheduleKinds{
-    ScheduleKind::kSequential,    ScheduleKind::kWholeWindow, ScheduleKind::kWavefront,
-    ScheduleKind::kCellWavefront, ScheduleKind::kTurboLstm,   ScheduleKind::kAuto};
+inline constexpr std::array kScheduleKinds{ScheduleKind::kSequential, ScheduleKind::kWholeWindow,
+                                           ScheduleKind::kWavefront,  ScheduleKind::kCellWavefront,
+                                           ScheduleKind::kTurboLstm,  ScheduleKind::kAuto};
 
 // "sequential", "whole-window", "wavefront", "cell-wavefront", "turbolstm", "auto".
 std::string_view Name(ScheduleKind kind);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "plan/cost.h"
 #include "plan/work_kind.h"
 
 namespace turbolstm {
@@ -45,21 +44,18 @@ Access TaskAccesses::Tile(const View& view, const Task& task, const Group& group
 
 void TaskAccesses::AddReads(const Group& group, const Stage& stage, Task* task) const {
   for (const Operand& operand : stage.inputs) {
-    const int64_t shift =
-        operand.direction == Direction::kForward ? -operand.delay : operand.delay;
+    const int64_t shift = operand.direction == Direction::kForward ? -operand.delay : operand.delay;
     AddRead(Tile(operand.view, *task, group, shift), task);
     if (operand.init.buffer >= 0) AddRead(WholeHistory(operand.init), task);
   }
   if (stage.bias.buffer >= 0) AddRead(Tile(stage.bias, *task, group, 0), task);
 }
 
-void TaskAccesses::AddWrites(const Group& group, const Stage& stage, bool first,
-                             Task* task) const {
+void TaskAccesses::AddWrites(const Group& group, const Stage& stage, bool first, Task* task) const {
   for (const View& view : stage.outputs) {
     if (graph_.buffers[static_cast<size_t>(view.buffer)].local) continue;
-    const Access access = KindOfWork(group) == WorkKind::kReduction
-                              ? Reduction(view, stage, *task)
-                              : Tile(view, *task, group, 0);
+    const Access access = KindOfWork(group) == WorkKind::kReduction ? Reduction(view, stage, *task)
+                                                                    : Tile(view, *task, group, 0);
     if (stage.accumulate || !first) task->reads.push_back(access);
     task->writes.push_back(access);
   }
@@ -85,25 +81,6 @@ Access TaskAccesses::Reduction(const View& view, const Stage& stage, const Task&
   access.column_begin = task.row_begin * each;
   access.column_end = task.row_end * each;
   return access;
-}
-
-double TaskCost(const LoweredGraph& graph, const RowLayout& layout, const Group& group,
-                const Task& task) {
-  int64_t rows = task.row_end - task.row_begin;
-  int64_t calls = 1;
-  double share = 1;
-  if (group.domain == Domain::kStep) {
-    calls = group.is_loop() ? task.time_end - task.time_begin : 1;
-    rows = layout.offset(task.time_end) - layout.offset(task.time_begin);
-    const bool columns = KindOfWork(group) == WorkKind::kReduction;
-    const int64_t all = columns ? group.stages[0].inputs[0].view.width : layout.batch();
-    share = all == 0 ? 0
-                     : static_cast<double>(task.row_end - task.row_begin) /
-                           static_cast<double>(all);
-  }
-  double cost = 0;
-  for (const Stage& stage : group.stages) cost += StageCost(graph, stage, rows, calls) * share;
-  return cost;
 }
 
 }  // namespace turbolstm

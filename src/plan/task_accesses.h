@@ -38,8 +38,4 @@ class TaskAccesses {
   const RowLayout& layout_;
 };
 
-// Estimated seconds of a group's task on its tile.
-double TaskCost(const LoweredGraph& graph, const RowLayout& layout, const Group& group,
-                const Task& task);
-
 }  // namespace turbolstm

@@ -1,5 +1,7 @@
 #include "plan/wave.h"
 
+#include <algorithm>
+
 #include "plan/work_kind.h"
 
 namespace turbolstm {
@@ -71,7 +73,8 @@ bool Wave::WaitsForOtherWave(const Group& g, int32_t id) const {
 
 bool Wave::CanTake(int32_t id) const {
   const Group& g = group(id);
-  if (!IsBlockwise(g) || WaitsForOtherWave(g, id) || WritesAny(g, read_across_blocks_)) return false;
+  if (!IsBlockwise(g) || WaitsForOtherWave(g, id) || WritesAny(g, read_across_blocks_))
+    return false;
   std::optional<Direction> direction = direction_;
   bool joins = true;
   const auto walk = [&](Direction wanted) {
@@ -110,6 +113,16 @@ void Wave::Take(int32_t id) {
   for (const Stage& stage : g.stages) {
     for (const View& view : stage.outputs) written_.insert(view.buffer);
   }
+}
+
+bool Wave::IsOverwritten(int32_t id) const {
+  std::set<int32_t> reads;
+  ForEachRead(
+      group(id), [&](const Operand& operand) { reads.insert(operand.view.buffer); },
+      [&](const View& view) { reads.insert(view.buffer); });
+  const auto behind = std::find(groups_.begin(), groups_.end(), id);
+  return std::any_of(behind + 1, groups_.end(),
+                     [&](int32_t other) { return WritesAny(group(other), reads); });
 }
 
 void Wave::Clear() {

@@ -28,6 +28,9 @@ class Wave {
   // turn.
   bool CanTake(int32_t group) const;
   void Take(int32_t group);
+  // Whether a group behind this one writes where this one reads, which then has to be read block by
+  // block.
+  bool IsOverwritten(int32_t group) const;
   void Clear();
 
  private:

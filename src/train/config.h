@@ -50,6 +50,7 @@ struct TrainConfig {
   int64_t threads = 0;
   std::string device = "auto";
   bool recompute = false;
+  std::string schedule = "auto";
 
   bool operator==(const TrainConfig&) const = default;
 };

@@ -77,6 +77,10 @@ std::vector<ConfigKey> MakeTable() {
        "auto, cpu, cuda or cuda:<number>; auto takes the first GPU that answers, else the CPU"},
       {"train", "recompute", TL_FIELD(train.recompute), FlagRange{},
        "less memory for more time: gates are not kept for the backward pass but computed again"},
+      {"train", "schedule", TL_FIELD(train.schedule),
+       TextRange{
+           {"sequential", "whole-window", "wavefront", "cell-wavefront", "turbolstm", "auto"}},
+       "how the work is cut and ordered on the CPU; 'turbolstm plan --compare' compares them"},
 
       {"output", "directory", TL_FIELD(output.directory), TextRange{},
        "folder for the checkpoint, vocabulary, resolved config and log"},

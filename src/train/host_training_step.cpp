@@ -17,6 +17,7 @@ HostTrainingStep::HostTrainingStep(const Model& model, Parameters* parameters, c
       executable_(WithLossGradients(model),
                   {.precision = PrecisionNamed(config.model.precision),
                    .streams = pool_->streams(),
+                   .schedule = ScheduleNamed(config.train.schedule),
                    .recompute = config.train.recompute},
                   pool_) {
   parameters_->BindTo(&executable_);

@@ -231,7 +231,7 @@ TEST_F(Cli, PlanPrintsChecksAndTraces) {
   const auto trace = nlohmann::json::parse(ReadFile(path("trace.json")), nullptr, false);
   EXPECT_FALSE(trace.is_discarded());
 
-  const std::string schedule = with({"--schedule"}).out;
+  const std::string schedule = with({"--print"}).out;
   std::ofstream(path("good.schedule")) << schedule;
   EXPECT_EQ(with({"--check", "good.schedule"}).code, 0);
   std::ofstream(path("bad.schedule")) << "stream 0\n  first\n";

@@ -31,6 +31,9 @@ std::vector<ExecutableOptions> VerifiedPlans() {
       {.streams = 1, .time_block = 1, .row_tile = 1, .verify = true},
       {.streams = 3, .time_block = 2, .row_tile = 1, .verify = true},
       {.streams = 2, .time_block = 3, .row_tile = 2, .verify = true},
+      {.streams = 2, .time_block = 1, .sum_block = 3, .verify = true},
+      {.streams = 3, .schedule = ScheduleKind::kSequential, .verify = true},
+      {.streams = 2, .schedule = ScheduleKind::kWholeWindow, .verify = true},
       {.streams = 3, .time_block = 1, .row_tile = 2, .verify = true, .recompute = true},
       {.streams = 1, .verify = true, .recompute = true},
   };
