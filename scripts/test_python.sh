@@ -10,5 +10,5 @@ scripts/setup.sh python
 environment=build/python-env
 "${PYTHON:-/usr/bin/python3}" -m venv --clear --system-site-packages "$environment"
 "$environment/bin/python" -m pip install --quiet --disable-pip-version-check \
-  --config-settings "cmake.define.TL_CUDA=${TL_CUDA:-OFF}" .
+  --config-settings "cmake.define.TL_CUDA=${TL_CUDA:-OFF}" . --requirement python/requirements_test.txt
 exec "$environment/bin/python" -m pytest -q -p no:cacheprovider python/tests "$@"

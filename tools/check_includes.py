@@ -32,7 +32,8 @@ MAY_INCLUDE = {
     "train": _BELOW_TRAIN,
     "kernels": _BELOW_NN + ["plan", "execution", "nn"],
     "api": _BELOW_NN + ["plan", "nn", "kernels"],
-    "cli": _BELOW_TRAIN + ["train", "kernels"],
+    "exchange": _BELOW_TRAIN + ["train"],
+    "cli": _BELOW_TRAIN + ["train", "exchange", "kernels"],
 }
 
 # Backend -> its vendors' headers.

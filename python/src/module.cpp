@@ -14,4 +14,6 @@ NB_MODULE(_core, module) {
       "An error of the library: \"[operator or file] what came, what was wanted\".";
   turbolstm::BindDevices(module);
   turbolstm::BindRecurrent(module);
+  turbolstm::BindExchange(module);
+  turbolstm::BindTrain(module);
 }

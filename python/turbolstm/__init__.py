@@ -2,7 +2,7 @@
 
 ``Network`` compiles recurrent layers once for every shape, ``Run`` runs them on numpy arrays and on
 whatever else speaks DLPack. ``turbolstm.torch`` has drop-ins for ``torch.nn.LSTM``, ``GRU`` and
-``RNN``. Letters of shapes: T time, B batch, I input, H hidden, P projection, D directions.
+``RNN``, ``turbolstm.onnx`` reads and writes ONNX files, ``train`` trains classifiers of texts. Letters of shapes: T time, B batch, I input, H hidden, P projection, D directions.
 """
 
 from ._core import (
@@ -12,11 +12,13 @@ from ._core import (
     Network,
     Run,
     StateInfo,
+    TrainedRun,
     ValueInfo,
     __version__,
     cells,
     devices,
 )
+from .training import Training, train
 
 __all__ = [
     "CellInfo",
@@ -25,8 +27,11 @@ __all__ = [
     "Network",
     "Run",
     "StateInfo",
+    "TrainedRun",
+    "Training",
     "ValueInfo",
     "__version__",
     "cells",
     "devices",
+    "train",
 ]

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <mutex>
 
+#include "api/recurrent_options.h"
 #include "api/shared_pool.h"
 #include "base/error.h"
 #include "graph/autodiff.h"
 #include "graph/passes/lower_transforms.h"
 #include "graph/walk.h"
 #include "kernels/cell_kernels.h"
-#include "nn/recurrent.h"
 #include "plan/executable.h"
 
 namespace turbolstm {
@@ -32,30 +32,6 @@ constexpr std::string_view kPrefix = "rnn.";
 
 std::string Short(const std::string& name) {
   return name.starts_with(kPrefix) ? name.substr(kPrefix.size()) : name;
-}
-
-RecurrentOptions OptionsOf(const RecurrentSpec& spec) {
-  RecurrentOptions options;
-  options.cell = spec.cell;
-  options.size.input = spec.input;
-  options.size.hidden = spec.hidden;
-  options.size.projection = spec.projection;
-  options.size.heads = spec.heads;
-  options.size.delay = spec.delay;
-  options.size.bias = spec.bias;
-  options.size.clip = spec.clip;
-  options.size.coupled_gates = spec.coupled_gates;
-  options.layers = spec.layers;
-  options.bidirectional = spec.bidirectional;
-  for (const bool reversed : spec.reversed) {
-    options.directions.push_back(reversed ? Direction::kReverse : Direction::kForward);
-  }
-  options.residual = spec.residual;
-  options.dropout = spec.dropout;
-  options.zoneout = spec.zoneout;
-  options.recurrent_dropout = spec.recurrent_dropout;
-  options.initial = spec.given_states ? InitialState::kGiven : InitialState::kZero;
-  return options;
 }
 
 ValueRows RowsOf(Domain domain) {

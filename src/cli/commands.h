@@ -21,6 +21,7 @@ struct Interrupted {
 void AddTrain(CLI::App& app);
 void AddEval(CLI::App& app);
 void AddPredict(CLI::App& app);
+void AddExport(CLI::App& app);
 void AddPlan(CLI::App& app);
 void AddCells(CLI::App& app);
 void AddOps(CLI::App& app);

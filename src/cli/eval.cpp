@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "cli/commands.h"
-#include "cli/trained_run.h"
+#include "train/trained_run.h"
 #include "train/text_task.h"
 
 namespace turbolstm::cli {

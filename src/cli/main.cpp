@@ -49,6 +49,7 @@ int Run(int argc, char** argv) {
   AddTrain(app);
   AddEval(app);
   AddPredict(app);
+  AddExport(app);
   AddPlan(app);
   AddCells(app);
   AddOps(app);

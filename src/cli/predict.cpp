@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "cli/commands.h"
-#include "cli/trained_run.h"
+#include "train/trained_run.h"
 #include "data/utf8.h"
 #include "train/text_task.h"
 

@@ -23,7 +23,7 @@ RecurrentOptions RecurrentOptionsOf(const ModelConfig& config) {
   return options;
 }
 
-std::unique_ptr<Model> MakeClassifier(const ModelConfig& config, int64_t vocabulary,
+ClassifierOptions ClassifierOptionsOf(const ModelConfig& config, int64_t vocabulary,
                                       int64_t classes) {
   ClassifierOptions options;
   options.vocabulary = vocabulary;
@@ -33,8 +33,13 @@ std::unique_ptr<Model> MakeClassifier(const ModelConfig& config, int64_t vocabul
   options.pooling = PoolingNamed(config.pooling);
   options.embedding_dropout = config.dropout;
   options.dropout = config.dropout;
+  return options;
+}
+
+std::unique_ptr<Model> MakeClassifier(const ModelConfig& config, int64_t vocabulary,
+                                      int64_t classes) {
   auto model = std::make_unique<Model>();
-  BuildClassifier(*model, options);
+  BuildClassifier(*model, ClassifierOptionsOf(config, vocabulary, classes));
   return model;
 }
 

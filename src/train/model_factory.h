@@ -17,6 +17,8 @@ RecurrentOptions RecurrentOptionsOf(const ModelConfig& config);
 
 // A classifier of texts (see BuildClassifier). The config's dropout acts on the embedding, between
 // layers and before the head.
+ClassifierOptions ClassifierOptionsOf(const ModelConfig& config, int64_t vocabulary,
+                                      int64_t classes);
 std::unique_ptr<Model> MakeClassifier(const ModelConfig& config, int64_t vocabulary,
                                       int64_t classes);
 

@@ -16,6 +16,13 @@ int64_t Parameters::elements() const {
   return sum;
 }
 
+std::span<const float> Parameters::Named(std::string_view name) const {
+  for (size_t i = 0; i < specs_.size(); ++i) {
+    if (specs_[i].name == name) return values_[i];
+  }
+  Fail("[parameters] there is no '{}'", name);
+}
+
 void Parameters::BindTo(Execution* execution) const {
   for (size_t i = 0; i < specs_.size(); ++i) execution->Bind(specs_[i].name, values_[i]);
 }

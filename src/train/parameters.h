@@ -22,6 +22,8 @@ class Parameters {
   const std::vector<ParameterSpec>& specs() const { return specs_; }
   std::span<float> values(size_t i) { return values_[i]; }
   std::span<const float> values(size_t i) const { return values_[i]; }
+  // Throws Error when there is none of that name.
+  std::span<const float> Named(std::string_view name) const;
   int64_t elements() const;  // of all together
 
   void BindTo(Execution* execution) const;

@@ -58,7 +58,7 @@ class Cli : public testing::Test {
 TEST_F(Cli, HelpOfEveryCommandHasAnExample) {
   const Outcome main = Run({"--help"});
   EXPECT_EQ(main.code, 0);
-  for (const char* command : {"train", "eval", "predict", "plan", "cells", "ops", "doctor"}) {
+  for (const char* command : {"train", "eval", "predict", "export", "plan", "cells", "ops", "doctor"}) {
     EXPECT_NE(main.out.find(command), std::string::npos) << command;
     const Outcome help = Run({command, "--help"});
     EXPECT_EQ(help.code, 0) << help.err;
@@ -99,6 +99,12 @@ TEST_F(Cli, TrainsEvaluatesAndPredicts) {
   EXPECT_TRUE(predicted.out.starts_with("positive\t0.")) << predicted.out;
   EXPECT_NE(predicted.out.find("\nnegative\t0."), std::string::npos) << predicted.out;
   EXPECT_EQ(Run({"predict", "run"}, "the film is good\r\na bad film").out, predicted.out);
+
+  const Outcome exported = Run({"export", "run", "--onnx", "model.onnx"});
+  EXPECT_EQ(exported.out, "model.onnx\n") << exported.err;
+  EXPECT_GT(fs::file_size(path("model.onnx")), 0);
+  ExpectError(Run({"export", "run"}), 2, {"--onnx"});
+  ExpectError(Run({"export", "absent", "--onnx", "model.onnx"}), 1, {"absent"});
 }
 
 TEST_F(Cli, RunsSufficeWhereverTheyAreMoved) {

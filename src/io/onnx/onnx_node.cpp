@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/read_file.h"
 #include "io/onnx/parse_proto.h"
+#include "io/onnx/recurrent_proto.h"
 
 namespace turbolstm {
 namespace {
@@ -160,12 +161,7 @@ int64_t GateCount(OnnxRecurrentOp op) {
   Fail("[onnx] unknown operator {}", static_cast<int>(op));
 }
 
-OnnxRecurrentNode ParseOnnxRecurrentNode(std::string_view bytes, std::string_view source) {
-  const auto model = ParseProto<onnx::ModelProto>(bytes, source, "ONNX model");
-  CheckOpset(model, source);
-  TL_CHECK(model.graph().node_size() == 1, "[{}] has {} nodes, wants one RNN, GRU or LSTM", source,
-           model.graph().node_size());
-  const onnx::NodeProto& proto = model.graph().node(0);
+OnnxRecurrentNode OnnxRecurrentNodeOf(const onnx::NodeProto& proto, std::string_view source) {
   OnnxRecurrentNode node;
   node.name = proto.name();
   node.op = ParseOp(proto, source);
@@ -181,6 +177,19 @@ OnnxRecurrentNode ParseOnnxRecurrentNode(std::string_view bytes, std::string_vie
   CheckActivations(node, source);
   CheckNames(node, source);
   return node;
+}
+
+onnx::ModelProto ParseOnnxModel(std::string_view bytes, std::string_view source) {
+  auto model = ParseProto<onnx::ModelProto>(bytes, source, "ONNX model");
+  CheckOpset(model, source);
+  return model;
+}
+
+OnnxRecurrentNode ParseOnnxRecurrentNode(std::string_view bytes, std::string_view source) {
+  const onnx::ModelProto model = ParseOnnxModel(bytes, source);
+  TL_CHECK(model.graph().node_size() == 1, "[{}] has {} nodes, wants one RNN, GRU or LSTM", source,
+           model.graph().node_size());
+  return OnnxRecurrentNodeOf(model.graph().node(0), source);
 }
 
 OnnxRecurrentNode ReadOnnxRecurrentNode(const std::filesystem::path& path) {

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/read_file.h"
 #include "io/onnx/parse_proto.h"
+#include "io/onnx/recurrent_proto.h"
 
 namespace turbolstm {
 namespace {
@@ -58,8 +59,7 @@ std::string ShapeText(const std::vector<int64_t>& shape) {
   return fmt::format("[{}]", fmt::join(shape, ", "));
 }
 
-OnnxTensor ParseOnnxTensor(std::string_view bytes, std::string_view source) {
-  const auto proto = ParseProto<onnx::TensorProto>(bytes, source, "ONNX TensorProto");
+OnnxTensor OnnxTensorOf(const onnx::TensorProto& proto, std::string_view source) {
   TL_CHECK(proto.data_location() != onnx::TensorProto::EXTERNAL && proto.external_data_size() == 0,
            "[{}] keeps its data in another file, wants it inside", source);
   TL_CHECK(!proto.has_segment(), "[{}] is a segment of a tensor, wants a whole one", source);
@@ -79,6 +79,10 @@ OnnxTensor ParseOnnxTensor(std::string_view bytes, std::string_view source) {
                                                    : "unknown");
   }
   return tensor;
+}
+
+OnnxTensor ParseOnnxTensor(std::string_view bytes, std::string_view source) {
+  return OnnxTensorOf(ParseProto<onnx::TensorProto>(bytes, source, "ONNX TensorProto"), source);
 }
 
 OnnxTensor ReadOnnxTensor(const std::filesystem::path& path) {

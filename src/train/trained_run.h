@@ -11,7 +11,7 @@
 #include "train/evaluator.h"
 #include "train/parameters.h"
 
-namespace turbolstm::cli {
+namespace turbolstm {
 
 // A model as 'turbolstm train' left it, ready to answer.
 class TrainedRun {
@@ -40,4 +40,4 @@ class TrainedRun {
   std::unique_ptr<Evaluator> evaluator_;
 };
 
-}  // namespace turbolstm::cli
+}  // namespace turbolstm

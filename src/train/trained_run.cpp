@@ -1,10 +1,10 @@
-#include "cli/trained_run.h"
+#include "train/trained_run.h"
 
 #include "train/model_factory.h"
 #include "train/run_directory.h"
 #include "train/trainer.h"
 
-namespace turbolstm::cli {
+namespace turbolstm {
 
 TrainedRun::TrainedRun(const std::filesystem::path& directory, const std::string& device)
     : device_(ChooseDevice(device)),
@@ -20,4 +20,4 @@ TrainedRun::TrainedRun(const std::filesystem::path& directory, const std::string
                                            MakePool(config().train));
 }
 
-}  // namespace turbolstm::cli
+}  // namespace turbolstm
