@@ -1,11 +1,7 @@
 #include "harness/measure.h"
 
-#include <malloc.h>
-
 #include <algorithm>
 #include <chrono>
-#include <fstream>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -15,15 +11,6 @@ namespace {
 constexpr int kWarmUps = 2;
 constexpr int kFewestRuns = 5;
 constexpr int kMostRuns = 2000;
-
-// A "VmRSS: 123 kB" line of /proc/self/status, in MiB.
-double StatusMebibytes(const std::string& key) {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
-    if (line.starts_with(key + ":")) return std::stod(line.substr(key.size() + 1)) / 1024;
-  }
-  return 0;
-}
 
 // The value below which `fraction` of the sorted values lie, interpolated.
 double Quantile(const std::vector<double>& sorted, double fraction) {
@@ -58,17 +45,6 @@ Timing Measure(const std::function<void()>& function, double min_seconds) {
     total += elapsed.count();
   }
   return Summarise(std::move(times));
-}
-
-PeakMemory::PeakMemory() {
-  malloc_trim(0);
-  std::ofstream reset("/proc/self/clear_refs");
-  works_ = static_cast<bool>(reset << "5" << std::flush);
-  start_ = StatusMebibytes("VmRSS");
-}
-
-double PeakMemory::Mebibytes() const {
-  return works_ ? StatusMebibytes("VmHWM") - start_ : 0;
 }
 
 }  // namespace turbolstm::bench

@@ -1,31 +1,31 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <chrono>
 #include <memory>
+#include <thread>
 
 #include "base/error.h"
-#include "base/philox.h"
 #include "base/read_file.h"
 #include "cli/commands.h"
 #include "cli/help.h"
+#include "cli/plan_compare.h"
+#include "cli/plan_report.h"
 #include "cli/planned_network.h"
-#include "cli/table.h"
-#include "execution/device_lowering.h"
-#include "execution/memory_plan.h"
 #include "graph/dot.h"
 #include "io/atomic_file.h"
+#include "plan/any_inputs.h"
 #include "plan/dependencies.h"
 #include "plan/executable.h"
-#include "plan/footprint.h"
 #include "plan/print.h"
-#include "plan/verify.h"
+#include "plan/timeline.h"
+#include "train/host_tuning.h"
 
 namespace turbolstm::cli {
 namespace {
 
 constexpr double kMilli = 1e3;
-constexpr double kMiB = 1024.0 * 1024;
 constexpr int kTimedRuns = 5;  // behind one that is not counted
 
 struct PlanOptions {
@@ -34,158 +34,63 @@ struct PlanOptions {
   int64_t steps = 100;
   int64_t batch = 32;
   ExecutableOptions executable;
-  bool schedule = false;
+  bool print = false;
   bool tasks_dot = false;
   bool network_dot = false;
   bool run = false;
   bool memory = false;
+  bool compare = false;
+  double race_seconds = 2;
   std::string trace;
+  std::string svg;
   std::string check;
+  std::string from;
 };
 
 double SecondsSince(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-// Numbers for everything that the graph reads; index 0 is legal everywhere.
-class AnyInputs {
- public:
-  explicit AnyInputs(Executable* executable) {
-    const LoweredGraph& graph = executable->lowered();
-    const int64_t batch = executable->layout().batch();
-    const int64_t rows = executable->layout().steps() * batch;
-    for (const NamedView& input : graph.inputs) {
-      int64_t count = input.view.width;
-      if (input.domain != Domain::kStatic) count *= input.domain == Domain::kStep ? rows : batch;
-      const auto elements = static_cast<size_t>(count);
-      if (graph.buffers[static_cast<size_t>(input.view.buffer)].dtype == DType::kInt32) {
-        executable->BindIndices(input.name, indices_.emplace_back(elements, 0));
-      } else {
-        std::vector<float>& values = numbers_.emplace_back(elements);
-        const RandomSite site{1, 0, static_cast<uint32_t>(numbers_.size())};
-        for (size_t i = 0; i < elements; ++i) values[i] = 0.1f * (site.Uniform(i) - 0.5f);
-        executable->Bind(input.name, values);
-      }
-    }
-  }
-
- private:
-  std::vector<std::vector<float>> numbers_;
-  std::vector<std::vector<int32_t>> indices_;
+struct Measurement {
+  double median = 0;            // seconds
+  std::vector<TaskTime> tasks;  // of the fastest run
 };
 
-// The median of a few runs, in seconds; records the times of the last one's tasks.
-double Measure(Executable* executable) {
+Measurement Measure(Executable* executable) {
   const AnyInputs inputs(executable);
   executable->RecordTimes(true);
   std::vector<double> seconds;
+  Measurement measured;
   for (int i = 0; i <= kTimedRuns; ++i) {
     executable->ParametersChanged();
     const auto begin = std::chrono::steady_clock::now();
     executable->Run({.training = true});
-    if (i > 0) seconds.push_back(SecondsSince(begin));
+    if (i == 0) continue;
+    seconds.push_back(SecondsSince(begin));
+    if (seconds.back() == *std::ranges::min_element(seconds)) {
+      measured.tasks = executable->task_times();
+    }
   }
   std::ranges::sort(seconds);
-  return seconds[seconds.size() / 2];
+  measured.median = seconds[seconds.size() / 2];
+  return measured;
 }
 
-std::string Groups(const LoweredGraph& graph) {
-  using Align = Table::Align;
-  Table table({Align::kLeft, Align::kLeft, Align::kLeft, Align::kRight, Align::kRight});
-  table.Add({"group", "kind", "runs over", "products deep", "kernels"});
-  for (const Group& group : graph.groups) {
-    const char* const arrow = group.direction == Direction::kForward ? "" : ", backwards";
-    table.Add({group.name, std::string(Name(group.kind)),
-               fmt::format("{}{}", Name(group.domain), group.is_loop() ? arrow : ""),
-               group.is_loop() ? fmt::format("{}", group.levels) : "",
-               fmt::format("{}", group.stages.size())});
-  }
-  return table.Text();
+void Write(const std::string& path, std::string_view text) {
+  AtomicFile file(path);
+  file.Write(text);
+  file.Commit();
 }
 
-// How much of a value's rows are kept.
-std::string Kept(const Buffer& buffer) {
-  if (buffer.source == BufferSource::kParameter) return "parameter";
-  if (buffer.source == BufferSource::kInput) return "input";
-  if (buffer.local) return "one step, by stream";
-  return buffer.ring > 0 ? fmt::format("{} steps", buffer.ring) : std::string(Name(buffer.domain));
-}
-
-// What takes up memory, largest first.
-std::string MemoryTable(const Executable& executable) {
-  using Align = Table::Align;
-  struct Row {
-    int64_t bytes;
-    std::string name, kept;
-  };
-  std::vector<Row> rows;
-  const std::vector<Buffer>& buffers = executable.lowered().buffers;
-  for (size_t i = 0; i < buffers.size(); ++i) {
-    rows.push_back(
-        {executable.memory().BytesOf(static_cast<int32_t>(i)), buffers[i].name, Kept(buffers[i])});
-  }
-  rows.push_back({executable.packed_bytes(), "packed weights", ""});
-  std::ranges::stable_sort(rows, [](const Row& a, const Row& b) { return a.bytes > b.bytes; });
-  Table table({Align::kLeft, Align::kLeft, Align::kRight});
-  table.Add({"value", "kept", "MiB"});
-  for (const Row& row : rows) {
-    table.Add({row.name, row.kept, fmt::format("{:.3f}", static_cast<double>(row.bytes) / kMiB)});
-  }
-  return table.Text();
-}
-
-std::string Mebibytes(int64_t bytes) {
-  return fmt::format("{:.1f}", static_cast<double>(bytes) / kMiB);
-}
-
-// What keeping activations and computing them again take, as planned.
-std::string RecomputeTable(const PlanOptions& options, const PlannedNetwork& network,
-                           const Executable& executable) {
-  ExecutableOptions other_options = options.executable;
-  other_options.recompute = !options.executable.recompute;
-  Executable other(network.graph, other_options);
-  other.SetShape(options.steps, options.batch);
-  using Align = Table::Align;
-  Table table({Align::kLeft, Align::kRight, Align::kRight, Align::kRight});
-  table.Add({"MiB", "saved for the backward pass", "in all, CPU", "GPU"});
-  for (const bool recompute : {false, true}) {
-    const Executable& planned = recompute == options.executable.recompute ? executable : other;
-    const LoweredGraph on_device = LowerForDevice(network.graph, options.executable.precision,
-                                                  BoundaryType::kFloat32, recompute);
-    MemoryPlan device_plan(on_device);
-    device_plan.SetShape(options.steps, options.batch);
-    table.Add({recompute ? "with --recompute" : "without",
-               Mebibytes(SavedBytes(planned.lowered(), options.steps, options.batch)),
-               Mebibytes(planned.memory_bytes()), Mebibytes(device_plan.shared_bytes())});
-  }
-  return table.Text();
-}
-
-void PrintSummary(const PlanOptions& options, const PlannedNetwork& network,
-                  const Executable& executable, const Dependencies& dependencies,
-                  double planning_seconds) {
+// A whole plan, or the streams of the one at hand.
+void CheckPlan(const std::string& path, const Executable& executable) {
   const Plan& plan = executable.plan();
-  double path_seconds = 0;
-  const std::vector<int32_t> path = CriticalPath(plan.partition.tasks, dependencies);
-  for (const int32_t task : path) {
-    path_seconds += plan.partition.tasks[static_cast<size_t>(task)].cost;
-  }
-  fmt::print("network    {}\n", network.description);
-  fmt::print("shape      T {}, B {}\n", options.steps, options.batch);
-  fmt::print("plan       {} tasks on {} streams; blocks of {} steps, tiles of {} sequences\n",
-             plan.partition.tasks.size(), plan.schedule.streams.size(), plan.partition.options.time_block,
-             plan.partition.options.row_tile);
-  fmt::print("estimate   {:.3f} ms; critical path of {} tasks, {:.3f} ms\n",
-             kMilli * plan.schedule.EstimatedSeconds(), path.size(), kMilli * path_seconds);
-  fmt::print("memory     {:.1f} MiB beside inputs and parameters, {:.1f} of them packed weights\n",
-             static_cast<double>(executable.memory_bytes()) / kMiB,
-             static_cast<double>(executable.packed_bytes()) / kMiB);
-  fmt::print("planned    and verified in {:.3f} ms\n", kMilli * planning_seconds);
-}
-
-void CheckSchedule(const std::string& path, const Plan& plan, const Dependencies& dependencies) {
+  const std::string text = ReadFile(path);
   try {
-    const Schedule schedule = ParseSchedule(ReadFile(path), plan.partition.tasks, dependencies);
+    const bool whole = text.find("\nsteps ") != std::string::npos || text.starts_with("steps ");
+    const Schedule schedule =
+        whole ? ParsePlan(text, executable.lowered()).schedule
+              : ParseSchedule(text, plan.partition.tasks, DeriveDependencies(plan.partition.tasks));
     fmt::print("schedule   {} is correct; estimate {:.3f} ms, ours {:.3f} ms\n", path,
                kMilli * schedule.EstimatedSeconds(), kMilli * plan.schedule.EstimatedSeconds());
   } catch (const Error& error) {
@@ -193,12 +98,84 @@ void CheckSchedule(const std::string& path, const Plan& plan, const Dependencies
   }
 }
 
-void WriteTrace(const PlanOptions& options, const Executable& executable) {
+void TakeGivenPlan(PlanOptions* options) {
+  options->executable.given_plan = ReadFile(options->from);
+  try {
+    const PlanShape shape = ShapeOfPlan(options->executable.given_plan);
+    options->steps = shape.steps;
+    options->batch = shape.batch;
+  } catch (const Error& error) {
+    Fail("{}: {}", options->from, error.what());
+  }
+}
+
+ExecutableOptions OptionsFor(PlanOptions* options, const PlannedNetwork& network) {
+  if (!options->from.empty()) TakeGivenPlan(options);
+  ExecutableOptions executable = options->executable;
+  executable.precision = PrecisionNamed(network.precision);
+  TL_CHECK(
+      executable.precision == Precision::kFloat32 || executable.precision == Precision::kBFloat16,
+      "[plan] model.precision is '{}', which needs a GPU; plans are made for the CPU, which "
+      "has fp32 and bf16",
+      network.precision);
+  executable.recompute |= network.recompute;
+  TL_CHECK(!executable.recompute || !options->network.inference,
+           "[plan] --recompute is for the backward pass, which --inference leaves out");
+  if (executable.streams == 0) {
+    executable.streams = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  }
+  executable.tune = HostTuning(executable.tune.seconds);
+  executable.verify = true;
+  return executable;
+}
+
+std::string WhatWasAsked(const PlanOptions& options) {
+  if (!options.from.empty()) return "as " + options.from + " says";
+  const std::string name(Name(options.executable.schedule));
+  return options.executable.tune.seconds > 0 ? name + ", measured" : name;
+}
+
+void PrintReport(const PlanOptions& options, const PlannedNetwork& network,
+                 const Executable& executable, const ExecutableOptions& made_with,
+                 const PlanTimes& how_long, std::span<const TaskTime> times) {
+  fmt::print("{}", PlanSummary(network, executable, WhatWasAsked(options), how_long, times));
+  if (!options.check.empty()) return CheckPlan(options.check, executable);
+  fmt::print("\n{}", GroupsTable(executable.lowered()));
+  if (!options.network.inference) {
+    fmt::print("\n{}", RecomputeTable(network, executable, made_with));
+  }
+  if (options.memory) fmt::print("\n{}", MemoryTable(executable));
+}
+
+void ShowTasks(const PlanOptions& options, const PlannedNetwork& network,
+               const ExecutableOptions& made_with) {
+  Executable executable(network.graph, made_with);
+  const auto begin = std::chrono::steady_clock::now();
+  executable.SetShape(options.steps, options.batch);
+  PlanTimes how_long{.planning = SecondsSince(begin)};
   const Plan& plan = executable.plan();
-  AtomicFile file(options.trace);
-  file.Write(PrintTrace(plan.partition.tasks, plan.schedule,
-                        options.run ? executable.task_times() : plan.schedule.estimate));
-  file.Commit();
+  std::vector<TaskTime> times = plan.schedule.estimate;
+  if (options.run) {
+    Measurement measured = Measure(&executable);
+    how_long.measured = measured.median;
+    how_long.runs = kTimedRuns;
+    times = std::move(measured.tasks);
+  }
+  const std::vector<Task>& tasks = plan.partition.tasks;
+  if (!options.trace.empty()) Write(options.trace, PrintTrace(tasks, plan.schedule, times));
+  if (!options.svg.empty()) {
+    const std::string title =
+        fmt::format("{}; T {}, B {}; {}, {}", network.description, plan.steps, plan.batch,
+                    WhatWasAsked(options), options.run ? "measured" : "predicted");
+    Write(options.svg, PrintSvg(executable.lowered(), plan, times, title));
+  }
+  if (options.tasks_dot) {
+    fmt::print("{}", PrintTaskGraph(tasks, DeriveDependencies(tasks), &plan.schedule));
+  } else if (options.print) {
+    fmt::print("{}", PrintPlan(plan));
+  } else {
+    PrintReport(options, network, executable, made_with, how_long, times);
+  }
 }
 
 void ShowPlan(PlanOptions& options) {
@@ -212,39 +189,12 @@ void ShowPlan(PlanOptions& options) {
     fmt::print("{}", PrintDot(network.graph, &analysis));
     return;
   }
-  options.executable.precision = PrecisionNamed(network.precision);
-  TL_CHECK(options.executable.precision == Precision::kFloat32 ||
-               options.executable.precision == Precision::kBFloat16,
-           "[plan] model.precision is '{}', which needs a GPU; plans are made for the CPU, which "
-           "has fp32 and bf16",
-           network.precision);
-  options.executable.recompute |= network.recompute;
-  options.executable.verify = true;
-  Executable executable(network.graph, options.executable);
-  const auto begin = std::chrono::steady_clock::now();
-  executable.SetShape(options.steps, options.batch);
-  const double planning_seconds = SecondsSince(begin);
-  const Plan& plan = executable.plan();
-  const Dependencies dependencies = DeriveDependencies(plan.partition.tasks);
-  const double measured = options.run ? Measure(&executable) : 0;
-  if (!options.trace.empty()) WriteTrace(options, executable);
-  if (options.tasks_dot) {
-    fmt::print("{}", PrintTaskGraph(plan.partition.tasks, dependencies, &plan.schedule));
-    return;
-  }
-  if (options.schedule) {
-    fmt::print("{}", PrintSchedule(plan.partition.tasks, dependencies, plan.schedule));
-    return;
-  }
-  PrintSummary(options, network, executable, dependencies, planning_seconds);
-  if (options.run)
-    fmt::print("measured   {:.3f} ms, median of {}\n", kMilli * measured, kTimedRuns);
-  if (!options.check.empty()) return CheckSchedule(options.check, plan, dependencies);
-  fmt::print("\n{}", Groups(executable.lowered()));
-  if (!options.network.inference) {
-    fmt::print("\n{}", RecomputeTable(options, network, executable));
-  }
-  if (options.memory) fmt::print("\n{}", MemoryTable(executable));
+  const ExecutableOptions executable = OptionsFor(&options, network);
+  if (!options.compare) return ShowTasks(options, network, executable);
+  fmt::print(
+      "{}; T {}, B {}\n\n{}", network.description, options.steps, options.batch,
+      CompareSchedules(network, executable,
+                       {options.steps, options.batch, options.run ? options.race_seconds : 0.0}));
 }
 
 void AddNetworkOptions(CLI::App* command, NetworkRequest* network) {
@@ -267,6 +217,10 @@ void AddNetworkOptions(CLI::App* command, NetworkRequest* network) {
       ->check(CLI::IsMember({"fp32", "bf16"}))
       ->capture_default_str()
       ->needs(cell);
+  command
+      ->add_option("--beside", network->beside,
+                   "a second network: cell, cell:hidden or cell:hidden:layers")
+      ->needs(cell);
   command->add_flag("--inference", network->inference, "forward only, not a training step");
 }
 
@@ -284,7 +238,9 @@ void AddShapeOptions(CLI::App* command, PlanOptions* options) {
   command
       ->add_option_function<std::string>(
           "--schedule",
-          [options](const std::string& name) { options->executable.schedule = ScheduleNamed(name); },
+          [options](const std::string& name) {
+            options->executable.schedule = ScheduleNamed(name);
+          },
           ScheduleNames())
       ->default_str(std::string(Name(options->executable.schedule)));
   size("--time-block", &options->executable.time_block, "steps of a task; 0: chosen");
@@ -302,27 +258,40 @@ void AddPlan(CLI::App& app) {
   command->add_option("config", options->words, "TOML file, then section.key=value ...");
   AddNetworkOptions(command, &options->network);
   AddShapeOptions(command, options.get());
-  command->add_flag("--print", options->schedule, "print the schedule: streams and their tasks");
-  command->add_flag("--dot", options->tasks_dot, "print the tasks for Graphviz");
-  command->add_flag("--network", options->network_dot, "print the network for Graphviz");
   command->add_flag("--recompute", options->executable.recompute,
                     "keep less for the backward pass, compute it again");
-  command->add_flag("--memory", options->memory, "print what takes up memory, largest first");
   command->add_flag("--run", options->run, "run it on made-up numbers and measure");
+  command->add_flag("--compare", options->compare,
+                    "a table of all schedules; with --run measured, in turn");
+  command->add_option("--seconds", options->race_seconds, "to measure in, with --compare --run")
+      ->check(CLI::Range(0.0, 3600.0))
+      ->capture_default_str();
+  command
+      ->add_option("--tune", options->executable.tune.seconds,
+                   "seconds to find the fastest plan in by measuring; it is kept for the next time")
+      ->check(CLI::Range(0.0, 3600.0));
+  command->add_flag("--memory", options->memory, "print what takes up memory, largest first");
+  command->add_flag("--print", options->print, "print the plan: cuts, streams and their tasks");
+  command->add_option("--from", options->from, "a plan that --print printed, edited or not");
+  command->add_option("--check", options->check, "verify such a plan, or its streams alone");
   command->add_option("--trace", options->trace,
                       "write a Chrome trace: the estimate, or with --run what was measured");
-  command->add_option("--check", options->check,
-                      "verify a schedule that --schedule printed and somebody edited");
+  command->add_option("--svg", options->svg, "the same as a picture");
+  command->add_flag("--dot", options->tasks_dot, "print the tasks for Graphviz");
+  command->add_flag("--network", options->network_dot, "print the network for Graphviz");
   command->footer(
       "Every plan is verified: whatever order the streams run in, no task reads what is not yet\n"
       "written.\n\n"
       "Examples:\n"
       "  turbolstm plan examples/sentiment/sentiment.toml --steps 20\n"
-      "  turbolstm plan --cell lstm --steps 100 --batch 32 --run --trace lstm.json\n"
-      "  turbolstm plan --cell gru --layers 2 --schedule > gru.schedule\n"
-      "  turbolstm plan --cell gru --layers 2 --check gru.schedule\n"
+      "  turbolstm plan --cell lstm --steps 100 --batch 32 --run --svg lstm.svg --trace lstm.json\n"
+      "  turbolstm plan --cell lstm --layers 4 --batch 2 --compare --run\n"
+      "  turbolstm plan --cell gru --layers 2 --tune 5 --print > gru.plan\n"
+      "  turbolstm plan --cell gru --layers 2 --from gru.plan --run\n"
+      "  turbolstm plan --cell lstm --hidden 64 --beside gru:96 --batch 4 --schedule sequential\n"
       "  turbolstm plan --cell mgu --inference --dot | dot -Tsvg > mgu.svg\n"
-      "Open traces in chrome://tracing or https://ui.perfetto.dev.");
+      "Open traces in chrome://tracing or https://ui.perfetto.dev. Tuned plans are kept in\n"
+      "TURBOLSTM_CACHE, else turbolstm/ in XDG_CACHE_HOME or ~/.cache.");
   command->callback([options] { ShowPlan(*options); });
 }
 

@@ -1,8 +1,11 @@
 #include "cli/planned_network.h"
 
+#include <charconv>
+
 #include "base/error.h"
 #include "graph/autodiff.h"
 #include "graph/passes/lower_transforms.h"
+#include "graph/side_by_side.h"
 #include "train/model_factory.h"
 
 namespace turbolstm::cli {
@@ -59,6 +62,35 @@ PlannedNetwork LayersAlone(const NetworkRequest& request) {
   return {std::move(graph), Describe(config, request.inference), config.precision, false};
 }
 
+// "gru:96:2" in place of the cell, its units and layers.
+NetworkRequest SecondOf(NetworkRequest request) {
+  const std::string text = request.beside;
+  const auto number = [&](std::string_view part) {
+    int64_t value = 0;
+    const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), value);
+    TL_CHECK(error == std::errc() && end == part.data() + part.size() && value >= 1 &&
+                 value <= int64_t{1} << 20,
+             "[plan] --beside is '{}', wants cell, cell:hidden or cell:hidden:layers", text);
+    return value;
+  };
+  const size_t first = text.find(':');
+  request.cell = text.substr(0, first);
+  if (first == std::string::npos) return request;
+  const size_t second = text.find(':', first + 1);
+  request.hidden = number(std::string_view(text).substr(first + 1, second - first - 1));
+  if (second != std::string::npos)
+    request.layers = number(std::string_view(text).substr(second + 1));
+  return request;
+}
+
+PlannedNetwork TwoNetworks(const NetworkRequest& request) {
+  PlannedNetwork first = LayersAlone(request);
+  const PlannedNetwork second = LayersAlone(SecondOf(request));
+  first.graph = SideBySide(first.graph, second.graph);
+  first.description += "; beside it " + second.description;
+  return first;
+}
+
 }  // namespace
 
 PlannedNetwork BuildNetwork(const NetworkRequest& request) {
@@ -67,7 +99,8 @@ PlannedNetwork BuildNetwork(const NetworkRequest& request) {
            request.config.empty() ? "neither" : "both", request.config.empty() ? "nor" : "and");
   TL_CHECK(request.overrides.empty() || !request.config.empty(),
            "[plan] '{}' overrides a config, but --cell was given", request.overrides.front());
-  return request.config.empty() ? LayersAlone(request) : FromConfig(request);
+  if (!request.config.empty()) return FromConfig(request);
+  return request.beside.empty() ? LayersAlone(request) : TwoNetworks(request);
 }
 
 }  // namespace turbolstm::cli

@@ -20,6 +20,8 @@ struct NetworkRequest {
   int64_t layers = 1;
   bool bidirectional = false;
   bool inference = false;  // forward only
+  // A second network beside the one of --cell: "cell", "cell:hidden" or "cell:hidden:layers".
+  std::string beside;
   std::string precision = "fp32";
 };
 

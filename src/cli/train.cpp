@@ -19,7 +19,7 @@ struct TrainOptions {
   std::string config;
   std::vector<std::string> overrides;
   std::string device;
-  std::string schedule;
+  std::string schedule, tune, plan, profile;
   bool recompute = false;
   bool force = false;
 };
@@ -62,6 +62,8 @@ std::vector<std::string> OverridesOf(const TrainOptions& options) {
   std::vector<std::string> overrides = options.overrides;
   if (!options.device.empty()) overrides.push_back("train.device=" + options.device);
   if (!options.schedule.empty()) overrides.push_back("train.schedule=" + options.schedule);
+  if (!options.tune.empty()) overrides.push_back("train.tune=" + options.tune);
+  if (!options.plan.empty()) overrides.push_back("train.plan=" + options.plan);
   if (options.recompute) overrides.emplace_back("train.recompute=true");
   return overrides;
 }
@@ -75,6 +77,7 @@ void Train(const TrainOptions& options) {
   directory.Check(options.force ? ExistingRun::kReplace : ExistingRun::kRefuse);
   const TextTask task = MakeTextTask(LoadTextData(config.data), config.data);
   Trainer trainer(config, task);
+  if (!options.profile.empty()) trainer.Profile(options.profile);
   PrintStart(config, task, trainer);
 
   Progress progress;
@@ -115,6 +118,10 @@ void AddTrain(CLI::App& app) {
   command->add_option("overrides", options->overrides, "section.key=value, applied in order");
   command->add_option("--device", options->device, "short for train.device=...");
   command->add_option("--schedule", options->schedule, "short for train.schedule=...");
+  command->add_option("--tune", options->tune, "short for train.tune=...");
+  command->add_option("--plan", options->plan, "short for train.plan=...");
+  command->add_option("--profile", options->profile,
+                      "folder for a picture, a Chrome trace and the plan of an early step");
   command->add_flag("--recompute", options->recompute, "short for train.recompute=true");
   command->add_flag("--force", options->force, "replace a run that is in output.directory already");
   command->footer([] {

@@ -11,6 +11,7 @@
 #include "plan/known_schedules.h"
 #include "plan/lowering.h"
 #include "plan/named_views.h"
+#include "plan/tune.h"
 #include "plan/verify.h"
 
 namespace turbolstm {
@@ -64,6 +65,12 @@ void Executable::SetShape(int64_t steps, int64_t batch, std::span<const int32_t>
   RowLayout layout(steps, batch, lengths, resets);
   const Plan& plan = PlanFor(steps, batch);
   // Errors until here change nothing.
+  layout_ = std::move(layout);
+  Enter(plan);
+}
+
+// Makes room for a plan of the layout's shape.
+void Executable::Enter(const Plan& plan) {
   has_memory_ = false;
   progress_ = Progress::kNothing;
   if (plan_ == nullptr || plan_->partition.weights != plan.partition.weights) {
@@ -74,7 +81,6 @@ void Executable::SetShape(int64_t steps, int64_t batch, std::span<const int32_t>
     }
     weights_packed_ = false;
   }
-  layout_ = std::move(layout);
   plan_ = &plan;
   memory_.Resize(layout_, plan.partition);
   has_memory_ = true;
@@ -83,7 +89,7 @@ void Executable::SetShape(int64_t steps, int64_t batch, std::span<const int32_t>
 // The plans of the shapes used last are kept.
 const Plan& Executable::PlanFor(int64_t steps, int64_t batch) {
   KeptPlan& kept = plans_[{steps, batch}];
-  if (!kept.plan) kept.plan = MakePlan(steps, batch);
+  if (!kept.plan) kept.plan = std::make_unique<Plan>(NewPlan(steps, batch));
   kept.last_used = ++plans_used_;
   const Plan& plan = *kept.plan;
   if (plans_.size() > kMostPlans) {
@@ -108,25 +114,52 @@ PartitionOptions Executable::Cuts(const RowLayout& layout, const PartitionOption
   return CutsOf(found->second, layout, asked);
 }
 
-// A pure function of the shape: lengths change how much there is to do, not who does it.
-std::unique_ptr<Plan> Executable::MakePlan(int64_t steps, int64_t batch) {
-  auto made = std::make_unique<Plan>();
+// A pure function of the shape, unless measured: lengths change how much there is to do, not who
+// does it.
+Plan Executable::NewPlan(int64_t steps, int64_t batch) {
+  if (!options_.given_plan.empty() && ShapeOfPlan(options_.given_plan) == PlanShape{steps, batch}) {
+    return Finished(ParsePlan(options_.given_plan, lowered_));
+  }
   const RowLayout layout(steps, batch);
+  const bool tune = options_.schedule == ScheduleKind::kAuto && options_.tune.seconds > 0 &&
+                    !options_.recompute && layout.rows() > 0;
+  if (tune) return Finished(TunedPlan(lowered_, options_, pool_, steps, batch));
   const PartitionOptions asked{.streams = options_.streams,
                                .time_block = options_.time_block,
                                .row_tile = options_.row_tile,
                                .sum_block = options_.sum_block,
                                .save_memory = options_.recompute};
-  made->partition = PartitionWork(lowered_, layout, Cuts(layout, asked));
-  const std::vector<Task>& tasks = made->partition.tasks;
-  made->schedule = ListSchedule(tasks, DeriveDependencies(tasks), made->partition.options.streams);
-  if (options_.verify) VerifySchedule(tasks, made->schedule);
-  made->program = StreamProgram(made->schedule.streams, made->schedule.waits);
+  return Finished(MakePlan(lowered_, steps, batch, Cuts(layout, asked)));
+}
+
+// Proves it where that is asked for, and divides it where inputs come late.
+Plan Executable::Finished(Plan plan) const {
+  TL_CHECK(std::ssize(plan.schedule.streams) <= options_.streams,
+           "[plan] the plan has {} streams, there are {}", plan.schedule.streams.size(),
+           options_.streams);
+  TL_CHECK(plan.partition.options.save_memory == options_.recompute,
+           "[plan] the plan says save_memory {}, the options {}",
+           plan.partition.options.save_memory, options_.recompute);
+  if (options_.verify) VerifySchedule(plan.partition.tasks, plan.schedule);
   if (!options_.late_inputs.empty()) {
-    made->halves = SplitPlan(lowered_, made->partition, options_.late_inputs, options_.streams,
-                             options_.verify);
+    plan.halves = SplitPlan(lowered_, plan.partition, options_.late_inputs,
+                            plan.partition.options.streams, options_.verify);
   }
-  return made;
+  return plan;
+}
+
+Plan Executable::PlanWith(const PartitionOptions& cuts) const {
+  return Finished(MakePlan(lowered_, layout_.steps(), layout_.batch(), cuts));
+}
+
+void Executable::Use(Plan plan) {
+  TL_CHECK(plan.steps == layout_.steps() && plan.batch == layout_.batch(),
+           "[plan] the plan is for {} steps of {} sequences, the shape has {} of {}", plan.steps,
+           plan.batch, layout_.steps(), layout_.batch());
+  KeptPlan& kept = plans_[{plan.steps, plan.batch}];
+  auto next = std::make_unique<Plan>(Finished(std::move(plan)));
+  std::swap(kept.plan, next);
+  Enter(*kept.plan);
 }
 
 int64_t Executable::ElementsOf(const NamedView& value) const {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <span>
@@ -11,10 +12,10 @@
 #include "graph/graph.h"
 #include "plan/auto_schedule.h"
 #include "plan/execution.h"
-#include "plan/halves.h"
 #include "plan/lowered.h"
 #include "plan/memory.h"
 #include "plan/partition.h"
+#include "plan/plan.h"
 #include "plan/row_layout.h"
 #include "plan/schedule.h"
 #include "plan/schedule_kind.h"
@@ -23,12 +24,12 @@
 
 namespace turbolstm {
 
-// A plan for one shape: the work cut into tasks, and which stream runs them in which order.
-struct Plan {
-  Partition partition;
-  Schedule schedule;
-  StreamProgram program;
-  PlanHalves halves;  // where there are late inputs
+// Measuring which plan is the fastest. Which one that is may change from time to time, and
+// gradients of weights with it by rounding; a plan that is kept or exported does not change.
+struct TuneOptions {
+  double seconds = 0;           // to spend on a new shape; 0: nothing is measured
+  std::filesystem::path cache;  // folder that keeps what was found; empty: it is not kept
+  std::string machine;          // more that tells machines apart than MachineName
 };
 
 struct ExecutableOptions {
@@ -38,6 +39,9 @@ struct ExecutableOptions {
   int64_t time_block = 0;  // see PartitionOptions; 0: as the schedule has it
   int64_t row_tile = 0;
   int64_t sum_block = 0;
+  TuneOptions tune = {};  // with kAuto
+  // A plan as PrintPlan writes it, for its shape: it comes before all of the above.
+  std::string given_plan = {};
   bool verify = false;  // prove every new plan before it runs
   // Saves memory for time: keeps only the states of loops for the backward pass, which computes
   // everything else of the forward pass again (see RecomputeActivations), and lets values share
@@ -80,6 +84,11 @@ class Executable final : public Execution {
   void BindRows(std::string_view name, std::span<const float> values);
   std::span<const float> OutputRows(std::string_view name);
 
+  // A plan of the current shape with these cuts, and runs it from now on, until that shape is
+  // forgotten. Error: it is of another shape, or has more streams than there are.
+  Plan PlanWith(const PartitionOptions& cuts) const;
+  void Use(Plan plan);
+
   // For looking at.
   const LoweredGraph& lowered() const override { return lowered_; }
   const Plan& plan() const { return *plan_; }
@@ -120,7 +129,9 @@ class Executable final : public Execution {
   void RunTask(int32_t task, int stream);
   void RunGroup(const Group& group, const Task& task, const Work& work, StageRunner* runner);
   const Plan& PlanFor(int64_t steps, int64_t batch);
-  std::unique_ptr<Plan> MakePlan(int64_t steps, int64_t batch);
+  Plan NewPlan(int64_t steps, int64_t batch);
+  Plan Finished(Plan plan) const;
+  void Enter(const Plan& plan);
   PartitionOptions Cuts(const RowLayout& layout, const PartitionOptions& asked);
 
   LoweredGraph lowered_;

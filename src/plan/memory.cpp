@@ -22,7 +22,32 @@ int64_t RowsOf(const Buffer& buffer, const RowLayout& layout, int64_t tile_rows)
   return 1;
 }
 
+// 0: it lies in the place of another.
+int64_t BytesFor(const LoweredGraph& graph, int32_t id, const RowLayout& layout,
+                 const Partition& partition) {
+  const BufferPlaces& places = partition.places;
+  if (places.place_of(id) != id) return 0;
+  const Buffer& buffer = graph.buffers[static_cast<size_t>(id)];
+  // Sequences only end as time goes on: no block has more rows than the first.
+  const int64_t block_rows = layout.offset(std::min(places.time_block(), layout.steps()));
+  const int64_t rows = places.IsRing(id) ? BufferPlaces::kBlocks * block_rows
+                                         : RowsOf(buffer, layout, partition.options.row_tile);
+  const int64_t size = rows * buffer.width * static_cast<int64_t>(SizeOf(buffer.dtype));
+  return (size + kLine - 1) / kLine * kLine;
+}
+
 }  // namespace
+
+int64_t PlannedBytes(const LoweredGraph& graph, const RowLayout& layout, const Partition& partition,
+                     int streams) {
+  int64_t bytes = partition.weights.bytes();
+  for (size_t i = 0; i < graph.buffers.size(); ++i) {
+    if (graph.buffers[i].source != BufferSource::kComputed) continue;
+    bytes += BytesFor(graph, static_cast<int32_t>(i), layout, partition) *
+             (graph.buffers[i].local ? streams : 1);
+  }
+  return bytes;
+}
 
 Memory::Memory(const LoweredGraph& graph, int streams)
     : graph_(graph),
@@ -32,16 +57,12 @@ Memory::Memory(const LoweredGraph& graph, int streams)
 
 void Memory::Resize(const RowLayout& layout, const Partition& partition) {
   places_ = &partition.places;
-  // Sequences only end as time goes on: no block has more rows than the first.
   block_rows_ = layout.offset(std::min(places_->time_block(), layout.steps()));
   for (size_t i = 0; i < slots_.size(); ++i) {
     const Buffer& buffer = graph_.buffers[i];
     const auto id = static_cast<int32_t>(i);
-    const int64_t rows = places_->IsRing(id) ? BufferPlaces::kBlocks * block_rows_
-                                             : RowsOf(buffer, layout, partition.options.row_tile);
-    const int64_t size = rows * buffer.width * static_cast<int64_t>(SizeOf(buffer.dtype));
     slots_[i].local = buffer.local;
-    slots_[i].bytes = places_->place_of(id) == id ? (size + kLine - 1) / kLine * kLine : 0;
+    slots_[i].bytes = BytesFor(graph_, id, layout, partition);
     // Inputs and parameters mostly lie in the caller's memory: room is made when it is wanted.
     if (buffer.source == BufferSource::kComputed) Own(id);
   }

@@ -10,6 +10,11 @@
 
 namespace turbolstm {
 
+// What the buffers of a graph and its packed weights take under such a plan, beside what the caller
+// binds.
+int64_t PlannedBytes(const LoweredGraph& graph, const RowLayout& layout, const Partition& partition,
+                     int streams);
+
 // The buffers of a lowered graph for one shape. Memory only grows, so that batches of changing
 // shapes do not allocate once the largest has been seen.
 class Memory {

@@ -51,6 +51,8 @@ struct TrainConfig {
   std::string device = "auto";
   bool recompute = false;
   std::string schedule = "auto";
+  double tune = 0;
+  std::string plan;
 
   bool operator==(const TrainConfig&) const = default;
 };

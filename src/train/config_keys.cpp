@@ -81,6 +81,14 @@ std::vector<ConfigKey> MakeTable() {
        TextRange{
            {"sequential", "whole-window", "wavefront", "cell-wavefront", "turbolstm", "auto"}},
        "how the work is cut and ordered on the CPU; 'turbolstm plan --compare' compares them"},
+      {"train", "tune", TL_FIELD(train.tune), NumberRange{0, 3600},
+       "seconds to measure plans in for each new shape, on the CPU, with schedule auto; what is "
+       "found "
+       "is kept for other runs. Which plan is fastest may differ from run to run, and then the "
+       "last "
+       "bits of gradients do; 0: nothing is measured"},
+      {"train", "plan", TL_FIELD(train.plan), TextRange{},
+       "a file that 'turbolstm plan --print' wrote: the plan of batches of its shape on the CPU"},
 
       {"output", "directory", TL_FIELD(output.directory), TextRange{},
        "folder for the checkpoint, vocabulary, resolved config and log"},

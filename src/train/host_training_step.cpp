@@ -2,7 +2,13 @@
 
 #include <algorithm>
 
+#include "base/error.h"
+#include "base/read_file.h"
+#include "io/atomic_file.h"
 #include "optim/gradient_clip.h"
+#include "plan/print.h"
+#include "plan/timeline.h"
+#include "train/host_tuning.h"
 #include "train/model_factory.h"
 #include "train/pool_parallel.h"
 
@@ -18,6 +24,8 @@ HostTrainingStep::HostTrainingStep(const Model& model, Parameters* parameters, c
                   {.precision = PrecisionNamed(config.model.precision),
                    .streams = pool_->streams(),
                    .schedule = ScheduleNamed(config.train.schedule),
+                   .tune = HostTuning(config.train.tune),
+                   .given_plan = config.train.plan.empty() ? "" : ReadFile(config.train.plan),
                    .recompute = config.train.recompute},
                   pool_) {
   parameters_->BindTo(&executable_);
@@ -55,10 +63,34 @@ double HostTrainingStep::ComputeGradients(const Batch& batch, int64_t step) {
   executable_.Run({.training = true,
                    .seed = static_cast<uint64_t>(config_.seed),
                    .training_step = static_cast<uint32_t>(step)});
+  if (!profile_.empty()) WriteProfile();
   const double loss = executable_.Output("loss")[0];
   NoteLoss({step, batch.B, loss});
   CopyGradients();
   return loss;
+}
+
+void HostTrainingStep::ProfileNext(const std::filesystem::path& folder) {
+  profile_ = folder;
+  executable_.RecordTimes(true);
+}
+
+void HostTrainingStep::WriteProfile() {
+  const Plan& plan = executable_.plan();
+  const std::vector<TaskTime>& times = executable_.task_times();
+  const auto write = [&](std::string_view name, std::string_view text) {
+    AtomicFile file(profile_ / name);
+    file.Write(text);
+    file.Commit();
+  };
+  std::filesystem::create_directories(profile_);
+  const std::string title = fmt::format("training step, T {}, B {}, schedule {}, measured",
+                                        plan.steps, plan.batch, config_.schedule);
+  write("timeline.svg", PrintSvg(executable_.lowered(), plan, times, title));
+  write("trace.json", PrintTrace(plan.partition.tasks, plan.schedule, times));
+  write("plan.txt", PrintPlan(plan));
+  profile_.clear();
+  executable_.RecordTimes(false);
 }
 
 // The executable's memory is its own; clipping writes.

@@ -19,6 +19,7 @@ class HostTrainingStep final : public TrainingStep {
 
   void Train(const Batch& batch, int64_t step) override;
   void Finish() override {}
+  void ProfileNext(const std::filesystem::path& folder) override;
   std::vector<OptimizerArray> OptimizerArrays() override;
   int64_t optimizer_steps() const override { return optimizer_->steps(); }
   double learning_rate() const override { return optimizer_->learning_rate(); }
@@ -38,12 +39,14 @@ class HostTrainingStep final : public TrainingStep {
     size_t size;
   };
   void CopyGradients();
+  void WriteProfile();
 
   Parameters* parameters_;
   TrainConfig config_;
   std::shared_ptr<StreamPool> pool_;
   ParallelFor parallel_for_;
   Executable executable_;
+  std::filesystem::path profile_;  // empty: the next step is not recorded
   std::vector<std::vector<float>> gradients_;
   std::vector<std::span<float>> gradient_spans_;
   std::vector<bool> has_gradient_;  // others stay zero

@@ -84,6 +84,12 @@ bool Trainer::Run(const RunDirectory& directory, const TrainingHooks& hooks) {
   return true;
 }
 
+// A step by which code and memory are warm.
+bool Trainer::IsProfiled() const {
+  constexpr int64_t kStep = 10;
+  return !profile_.empty() && progress_.step == std::min(kStep, sampler_.BatchesPerEpoch() - 1);
+}
+
 // False when a hook stops it before the epoch's end.
 bool Trainer::TrainEpoch(const TrainingHooks& hooks, EpochReport* report) {
   const Clock::time_point begin = Clock::now();
@@ -93,6 +99,7 @@ bool Trainer::TrainEpoch(const TrainingHooks& hooks, EpochReport* report) {
   int64_t tokens = 0;
   while (!sampler_.EpochDone()) {
     const Batch batch = MakeBatch(task_.train, sampler_.Next());
+    if (IsProfiled()) step_->ProfileNext(profile_);
     step_->Train(batch, progress_.step);
     ++progress_.step;
     if (sampler_.EpochDone()) step_->Finish();

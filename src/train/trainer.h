@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 
@@ -57,8 +58,12 @@ class Trainer {
   // stopped it before. Without held-out samples the best epoch is the last.
   bool Run(const RunDirectory& directory, const TrainingHooks& hooks = {});
 
+  // Makes Run write what an early step did and when to the folder (see TrainingStep::ProfileNext).
+  void Profile(std::filesystem::path folder) { profile_ = std::move(folder); }
+
  private:
   bool TrainEpoch(const TrainingHooks& hooks, EpochReport* report);
+  bool IsProfiled() const;
   void CountLosses();
   void NoteBest(EpochReport* report);
   void Save(const RunDirectory& directory, bool best);
@@ -74,6 +79,7 @@ class Trainer {
   Evaluator evaluator_;
   BucketSampler sampler_;
   TrainingProgress progress_;
+  std::filesystem::path profile_;
 };
 
 // A pool of config.threads streams, or of one for each core where that is 0.

@@ -15,6 +15,11 @@ void BindBatch(Execution* execution, const Batch& batch) {
   execution->BindIndices("label", batch.labels);
 }
 
+void TrainingStep::ProfileNext(const std::filesystem::path& folder) {
+  Fail("[train] a step on this device cannot be profiled into '{}'; on the CPU it can",
+       folder.string());
+}
+
 std::vector<StepLoss> TrainingStep::TakeLosses() {
   return std::exchange(losses_, {});
 }

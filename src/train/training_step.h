@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -38,6 +39,10 @@ class TrainingStep {
 
   // Losses that became known since the last call, in the order of the steps: all behind Finish.
   std::vector<StepLoss> TakeLosses();
+
+  // Makes the next Train write to the folder what its step did and when: timeline.svg, trace.json,
+  // plan.txt. Error: this device cannot.
+  virtual void ProfileNext(const std::filesystem::path& folder);
 
   // As of the last Finish: what a checkpoint keeps of the optimiser.
   struct OptimizerArray {

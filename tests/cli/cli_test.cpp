@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <sstream>
 #include <nlohmann/json.hpp>
 
 #include "base/read_file.h"
@@ -246,6 +247,69 @@ TEST_F(Cli, PlanPrintsChecksAndTraces) {
   EXPECT_EQ(Run({"plan", "toy.toml", "model.cell=mgu", "--inference"}).code, 0);
   ExpectError(Run({"plan"}), 1, {"--cell"});
   ExpectError(Run({"plan", "--cell", "lsmt"}), 1, {"'lsmt'"});
+}
+
+TEST_F(Cli, PlansCanBeExportedEditedAndRunAsGiven) {
+  const std::vector<std::string> words = {
+      "plan",    "--cell", "lstm",      "--hidden", "8",          "--steps",  "12",
+      "--batch", "3",      "--streams", "2",        "--schedule", "wavefront"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), words.begin(), words.end());
+    return Run(more);
+  };
+  const std::string text = with({"--print"}).out;
+  std::ofstream(path("given.plan")) << text;
+  const std::vector<std::string> from = {"plan",      "--cell", "lstm",   "--hidden",   "8",
+                                         "--streams", "2",      "--from", "given.plan", "--print"};
+  EXPECT_EQ(Run(from).out, text);
+
+  // The cuts without the tasks: those are scheduled anew.
+  std::string cuts = text.substr(0, text.find('#'));
+  cuts.replace(cuts.find("time_block 1"), 12, "time_block 4");
+  std::ofstream(path("given.plan")) << cuts;
+  EXPECT_NE(Run(from).out.find("time_block 4"), std::string::npos);
+
+  // Two dependent tasks of a stream change places: the names of both are told.
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  const auto loop = [&](std::string_view steps_before) {
+    size_t seen = 0;
+    for (size_t i = 0; i < lines.size(); ++i) {
+      if (lines[i].find("loop lstm.a_l0 ") != std::string::npos && seen++ == steps_before.size()) {
+        return i;
+      }
+    }
+    return lines.size();
+  };
+  std::swap(lines.at(loop("")), lines.at(loop("1")));
+  std::ofstream edited(path("given.plan"));
+  for (const std::string& line : lines) edited << line << '\n';
+  edited.close();
+  ExpectError(Run(from), 1, {"loop lstm.a_l0", "[schedule]"});
+  std::ofstream(path("given.plan")) << "steps 12\nsteps 13\n";
+  ExpectError(Run(from), 1, {"given.plan", "line 2", "again"});
+}
+
+TEST_F(Cli, PlanComparesAndDrawsSchedules) {
+  const Outcome compared =
+      Run({"plan", "--cell", "lstm", "--hidden", "8", "--beside", "gru:16", "--steps", "9",
+           "--batch", "2", "--compare", "--run", "--seconds", "0.01"});
+  EXPECT_EQ(compared.code, 0) << compared.err;
+  for (const char* name :
+       {"sequential", "whole-window", "wavefront", "cell-wavefront", "turbolstm", "auto"}) {
+    EXPECT_NE(compared.out.find(name), std::string::npos) << name;
+  }
+  EXPECT_EQ(Run({"plan", "toy.toml", "--run", "--svg", "a.svg"}).code, 0);
+  EXPECT_TRUE(ReadFile(path("a.svg")).starts_with("<svg"));
+  EXPECT_EQ(Run({"train", "toy.toml", "train.epochs=1", "--profile", "profile"}).code, 0);
+  for (const char* name : {"timeline.svg", "trace.json", "plan.txt"}) {
+    EXPECT_TRUE(fs::exists(path("profile") / name)) << name;
+  }
+  ExpectError(Run({"plan", "--cell", "lstm", "--inference", "--recompute"}), 1,
+              {"--recompute", "--inference"});
+  ExpectError(Run({"plan", "--cell", "lstm", "--schedule", "fastest"}), 1,
+              {"'fastest'", "whole-window"});
 }
 
 TEST_F(Cli, PlanHeedsTheConfig) {

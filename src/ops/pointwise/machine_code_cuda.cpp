@@ -6,7 +6,7 @@
 
 #include "backend/cuda/check_cuda.h"
 #include "base/error.h"
-#include "ops/pointwise/code_cache_cuda.h"
+#include "base/file_cache.h"
 #include "ops/pointwise/nvrtc_cuda.h"
 
 namespace turbolstm::cuda {
@@ -21,7 +21,7 @@ int CurrentCapability() {
 
 std::vector<char> MachineCode(const std::string& source, const std::string& architecture) {
   const Nvrtc& nvrtc = Nvrtc::Get();
-  const CodeCache cache(CodeCache::DefaultFolder());
+  const FileCache cache(FileCache::DefaultFolder(), "cubin");
   const std::string key = fmt::format("nvrtc {} {} {}\n{}", nvrtc.Version(), architecture,
                                       fmt::join(NvrtcOptions(), " "), source);
   if (auto found = cache.Find(key)) return *std::move(found);

@@ -1,4 +1,4 @@
-#include "ops/pointwise/code_cache_cuda.h"
+#include "base/file_cache.h"
 
 #include <unistd.h>
 
@@ -12,7 +12,7 @@
 
 #include "base/error.h"
 
-namespace turbolstm::cuda {
+namespace turbolstm {
 namespace {
 
 // FNV-1a, 64 bits.
@@ -22,13 +22,8 @@ uint64_t Hash(std::string_view bytes) {
   return hash;
 }
 
-std::string_view Text(const std::vector<char>& code) {
-  return {code.data(), code.size()};
-}
-
-// A first line that tells both sizes and the hash of the code; the key; the code.
-std::string Header(const std::string& key, std::string_view code) {
-  return fmt::format("turbolstm code {} {} {:016x}\n", key.size(), code.size(), Hash(code));
+std::string_view Text(const std::vector<char>& bytes) {
+  return {bytes.data(), bytes.size()};
 }
 
 // A name that no other process or thread writes to.
@@ -39,7 +34,7 @@ std::filesystem::path PartOf(const std::filesystem::path& file) {
 
 }  // namespace
 
-std::filesystem::path CodeCache::DefaultFolder() {
+std::filesystem::path FileCache::DefaultFolder() {
   const auto variable = [](const char* name) {
     const char* value = std::getenv(name);
     return std::filesystem::path(value ? value : "");
@@ -50,35 +45,40 @@ std::filesystem::path CodeCache::DefaultFolder() {
   return {};
 }
 
-std::filesystem::path CodeCache::FileOf(const std::string& key) const {
-  return folder_ / fmt::format("{:016x}.cubin", Hash(key));
+// A first line that tells both sizes and the hash of the bytes; the key; the bytes.
+std::string FileCache::Header(const std::string& key, std::string_view bytes) const {
+  return fmt::format("turbolstm {} {} {} {:016x}\n", kind_, key.size(), bytes.size(), Hash(bytes));
 }
 
-std::optional<std::vector<char>> CodeCache::Find(const std::string& key) const {
+std::filesystem::path FileCache::FileOf(const std::string& key) const {
+  return folder_ / fmt::format("{:016x}.{}", Hash(key), kind_);
+}
+
+std::optional<std::vector<char>> FileCache::Find(const std::string& key) const {
   if (folder_.empty()) return std::nullopt;
   std::ifstream in(FileOf(key), std::ios::binary);
   if (!in) return std::nullopt;
-  const std::string bytes{std::istreambuf_iterator<char>(in), {}};
-  const size_t begin = bytes.find('\n');
+  const std::string file{std::istreambuf_iterator<char>(in), {}};
+  const size_t begin = file.find('\n');
   if (begin == std::string::npos) return std::nullopt;
-  const std::string_view rest = std::string_view(bytes).substr(begin + 1);
+  const std::string_view rest = std::string_view(file).substr(begin + 1);
   if (!rest.starts_with(key)) return std::nullopt;  // another key of the same hash, or damaged
-  const std::string_view code = rest.substr(key.size());
-  if (std::string_view(bytes).substr(0, begin + 1) != Header(key, code)) return std::nullopt;
-  return std::vector<char>(code.begin(), code.end());
+  const std::string_view bytes = rest.substr(key.size());
+  if (std::string_view(file).substr(0, begin + 1) != Header(key, bytes)) return std::nullopt;
+  return std::vector<char>(bytes.begin(), bytes.end());
 }
 
-void CodeCache::Store(const std::string& key, const std::vector<char>& code) const {
+void FileCache::Store(const std::string& key, const std::vector<char>& bytes) const {
   if (folder_.empty()) return;
   std::error_code ignored;
   std::filesystem::create_directories(folder_, ignored);
   const std::filesystem::path file = FileOf(key);
   const std::filesystem::path part = PartOf(file);
   std::ofstream out(part, std::ios::binary);
-  out << Header(key, Text(code)) << key << Text(code);
+  out << Header(key, Text(bytes)) << key << Text(bytes);
   out.close();
   if (out.good()) std::filesystem::rename(part, file, ignored);
   if (!out.good() || ignored) std::filesystem::remove(part, ignored);
 }
 
-}  // namespace turbolstm::cuda
+}  // namespace turbolstm
