@@ -8,6 +8,7 @@ namespace turbolstm {
 void BindDevices(nanobind::module_& module);
 void BindExchange(nanobind::module_& module);
 void BindTrain(nanobind::module_& module);
+void BindWeights(nanobind::module_& module);
 void BindRecurrent(nanobind::module_& module);
 
 }  // namespace turbolstm

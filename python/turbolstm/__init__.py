@@ -2,7 +2,7 @@
 
 ``Network`` compiles recurrent layers once for every shape, ``Run`` runs them on numpy arrays and on
 whatever else speaks DLPack. ``turbolstm.torch`` has drop-ins for ``torch.nn.LSTM``, ``GRU`` and
-``RNN``, ``turbolstm.onnx`` reads and writes ONNX files, ``train`` trains classifiers of texts. Letters of shapes: T time, B batch, I input, H hidden, P projection, D directions.
+``RNN``, ``turbolstm.onnx`` and ``turbolstm.weights`` read and write files, ``train`` trains classifiers of texts. Letters of shapes: T time, B batch, I input, H hidden, P projection, D directions.
 """
 
 from ._core import (

@@ -12,10 +12,11 @@
 namespace turbolstm {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, DType>, 5> kDTypes = {{
+constexpr std::array<std::pair<std::string_view, DType>, 6> kDTypes = {{
     {"F32", DType::kFloat32},
     {"F64", DType::kFloat64},
     {"BF16", DType::kBFloat16},
+    {"F16", DType::kFloat16},
     {"I32", DType::kInt32},
     {"I64", DType::kInt64},
 }};
@@ -173,7 +174,7 @@ class HeaderBuilder final : public nlohmann::json_sax<nlohmann::json> {
   void SetDType(std::string_view name) {
     const auto* const found = std::find_if(kDTypes.begin(), kDTypes.end(),
                                            [&](const auto& d) { return d.first == name; });
-    Check(found != kDTypes.end(), "has dtype '{}', wants F32, F64, BF16, I32 or I64", name);
+    Check(found != kDTypes.end(), "has dtype '{}', wants F32, F64, BF16, F16, I32 or I64", name);
     entry_.dtype = found->second;
   }
 
