@@ -73,16 +73,26 @@ class LoopValues {
   cuda::LoopRun run_;
 };
 
+std::string_view NameOf(cuda::Exchange exchange) {
+  switch (exchange) {
+    case cuda::Exchange::kMemory:
+      return "memory";
+    case cuda::Exchange::kGather:
+      return "gather";
+    case cuda::Exchange::kScatter:
+      return "scatter";
+  }
+  return "";
+}
+
 void TimeTiles(const cuda::LoopStep& step, int64_t steps, int64_t batch, const std::string& what) {
-  int processors = 0, shared = 0;
-  TL_BENCH_CUDA(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, 0));
-  TL_BENCH_CUDA(cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0));
+  const cuda::LoopRoom room = cuda::RoomOnThisDevice(cuda::LoopProcessors());
   const LoopValues values(step, steps, batch);
-  const cuda::LoopTile chosen = cuda::ChooseTile(step, batch, processors, shared);
+  const cuda::LoopTile chosen = cuda::ChooseTile(step, batch, room);
   const cuda::Stream stream;
   GpuBuffer fault(sizeof(int));
   TL_BENCH_CUDA(cudaMemset(fault.data(), 0, sizeof(int)));
-  for (const cuda::LoopTile& tile : cuda::Tiles(step, batch, processors, shared)) {
+  for (const cuda::LoopTile& tile : cuda::Tiles(step, batch, room)) {
     const cuda::PersistentLoop loop(step, tile);
     GpuBuffer exchange(static_cast<size_t>(tile.exchange_bytes));
     const auto launch = [&] {
@@ -92,11 +102,11 @@ void TimeTiles(const cuda::LoopStep& step, int64_t steps, int64_t batch, const s
     int lost = 0;
     TL_BENCH_CUDA(cudaMemcpy(&lost, fault.data(), sizeof(int), cudaMemcpyDeviceToHost));
     TL_CHECK(lost == 0, "[persistent_loops] a block waited in vain: {}", what);
-    fmt::print("{},{},{},{},{},{},{},{},{:.3f},{:.3f},{}\n", what, tile.units, tile.together,
-               tile.parts, tile.groups, tile.tiles, tile.held ? "registers" : "shared",
-               tile.shared_bytes, 1e3 * time.median / static_cast<double>(steps),
-               1e6 * cuda::PersistentCost(step, tile),
-               tile.units == chosen.units && tile.together == chosen.together ? "chosen" : "");
+    fmt::print("{},{},{},{},{},{},{},{},{},{},{:.3f},{:.3f},{}\n", what, NameOf(tile.exchange),
+               tile.tile_rows, tile.units, tile.together, tile.parts, tile.groups, tile.tiles,
+               tile.held ? "registers" : "shared", tile.shared_bytes,
+               1e3 * time.median / static_cast<double>(steps),
+               1e6 * cuda::PersistentCost(step, tile), tile == chosen ? "chosen" : "");
   }
 }
 
@@ -131,7 +141,7 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   try {
     fmt::print(
-        "cell,precision,pass,hidden,batch,units,together,blocks,groups,tiles,weights,"
+        "cell,precision,pass,hidden,batch,exchange,rows,units,together,blocks,groups,tiles,weights,"
         "shared_bytes,us_per_step,formula,choice\n");
     for (const std::string& cell : cells) {
       for (const std::string& precision : precisions) {

@@ -54,7 +54,7 @@ Expected Expect(const RecurrentOptions& options, int64_t steps, int64_t batch) {
   }
   const auto shares = [&](size_t group, int64_t processors) {
     const cuda::LoopStep& step = matches[group]->step;
-    const cuda::LoopTile tile = cuda::ChooseTile(step, batch, processors, kSharedBytes);
+    const cuda::LoopTile tile = cuda::ChooseTile(step, batch, {processors, kSharedBytes, false});
     if (tile.parts == 0) return LoopShare{};
     return LoopShare{tile.parts * tile.groups, cuda::PersistentCost(step, tile)};
   };

@@ -19,8 +19,8 @@
 namespace turbolstm {
 namespace {
 
-constexpr int64_t kProcessors = 132;
-constexpr int64_t kSharedBytes = 227 * 1024;
+// Of an H200.
+constexpr cuda::LoopRoom kRoom = {132, 227 * 1024, true};
 // A layer whose loops have several tiles to a block.
 constexpr int64_t kWideHidden = 520;
 constexpr int64_t kManySequences = 128;
@@ -65,11 +65,19 @@ TEST(PersistentLoops, CompileWithoutADevice) {
     const bool half = precision != Precision::kTf32;
     const BoundaryType boundary = half ? BoundaryType::kOperand : BoundaryType::kFloat32;
     for (const cuda::LoopMatch& match : Matches(LowerForDevice(graph, precision, boundary))) {
-      const cuda::LoopTile tile = cuda::ChooseTile(match.step, 20, kProcessors, kSharedBytes);
-      ASSERT_GT(tile.parts, 0);
-      for (const char* architecture : {"sm_80", "sm_90"}) {
-        EXPECT_FALSE(
-            cuda::Nvrtc::Get().Compile(cuda::EmitLoop(match.step, tile), architecture).empty());
+      for (const bool clusters : {false, true}) {
+        const cuda::LoopRoom room = {kRoom.processors, kRoom.shared_limit, clusters};
+        const cuda::LoopTile tile = cuda::ChooseTile(match.step, 20, room);
+        ASSERT_GT(tile.parts, 0);
+        EXPECT_EQ(tile.exchange != cuda::Exchange::kMemory, clusters);
+        const std::string source = cuda::EmitLoop(match.step, tile);
+        const auto compiles = [&](const char* architecture) {
+          return !cuda::Nvrtc::Get().Compile(source, architecture).empty();
+        };
+        EXPECT_TRUE(compiles("sm_90"));
+        if (!clusters) {
+          EXPECT_TRUE(compiles("sm_80"));
+        }
       }
     }
   }
@@ -84,26 +92,25 @@ TEST(PersistentLoops, TilesHoldEverySequenceAndUnit) {
     step.columns = 4 * hidden;
     step.inner = hidden;
     for (const int64_t batch : {1, 16, 17, 64, 100, 1000}) {
-      const cuda::LoopTile tile = cuda::ChooseTile(step, batch, kProcessors, kSharedBytes);
+      const cuda::LoopTile tile = cuda::ChooseTile(step, batch, kRoom);
       ASSERT_GT(tile.parts, 0) << hidden;
-      EXPECT_LE(tile.parts * tile.groups, kProcessors);
-      EXPECT_LE(tile.shared_bytes, kSharedBytes);
+      EXPECT_LE(tile.parts * tile.groups, kRoom.processors);
+      EXPECT_LE(tile.shared_bytes, kRoom.shared_limit);
       EXPECT_GE(tile.parts * tile.units, hidden);
-      EXPECT_GE(tile.groups * tile.tiles * 16, batch);
+      EXPECT_GE(tile.groups * tile.tiles * tile.tile_rows, batch);
     }
   }
   step.units = 4096;
   step.columns = 4 * 4096;
   step.inner = 4096;
-  EXPECT_EQ(cuda::ChooseTile(step, 64, kProcessors, kSharedBytes).parts, 0)
-      << "weights that fit nowhere";
+  EXPECT_EQ(cuda::ChooseTile(step, 64, kRoom).parts, 0) << "weights that fit nowhere";
 }
 
 TEST(PersistentLoops, TwoTilesTakeATurnInWideBackwardLoops) {
   const Graph graph = WithGradients(RecurrentGraph(OptionsOf("lstm", kWideHidden)));
   const auto matches = Matches(LowerForDevice(graph, Precision::kBFloat16));
   const auto together = [&](size_t loop, int64_t batch) {
-    return cuda::ChooseTile(matches[loop].step, batch, kProcessors, kSharedBytes).together;
+    return cuda::ChooseTile(matches[loop].step, batch, kRoom).together;
   };
   ASSERT_EQ(matches.size(), 2u);
   EXPECT_EQ(together(0, kManySequences), 1) << "forward";

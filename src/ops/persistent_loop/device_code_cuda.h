@@ -7,8 +7,6 @@
 
 namespace turbolstm::cuda {
 
-// Sequences that a block works on at once: the rows of a tensor core's product.
-constexpr int kTileRows = 16;
 // Steps for which blocks hand x to each other in memory of its own. A block that has all of x of
 // step s - 1 knows that nobody needs step s - 2 any more, marks its part of that as absent, and
 // makes this known before it writes x of step s + 1; so who waits for step s + 2 in the same place

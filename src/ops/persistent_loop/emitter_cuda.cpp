@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "ops/persistent_loop/block_text_cuda.h"
+#include "ops/persistent_loop/cluster_text_cuda.h"
 #include "ops/persistent_loop/device_code_cuda.h"
 #include "ops/persistent_loop/device_text_cuda.h"
 #include "ops/persistent_loop/program_text_cuda.h"
@@ -42,7 +43,8 @@ constexpr int kLoopWarps = {};  // that compute
 constexpr int kMovingWarps = {};
 constexpr int kLoopThreads = 32 * kLoopWarps;
 constexpr int kMovingThreads = 32 * kMovingWarps;
-constexpr int kAllThreads = kLoopThreads + kMovingThreads + 32;
+constexpr int kAllThreads = kLoopThreads + kMovingThreads + 32 * {};
+constexpr int kTileRows = {};
 constexpr int kUnits = {};  // of this block
 constexpr int kAllUnits = {};
 constexpr int kPaddedUnits = {};  // of all blocks of a group
@@ -76,12 +78,32 @@ constexpr int kSlotBytes = kBlocks * kTileRows * 64;
 constexpr bool kInterleaved = kPartsOfX == 1 || kPartsOfX == 2 || kPartsOfX == 4;
 using Args = LoopArgs<{}, {}>;
 )",
-                     tile.warps, kMovingWarps, tile.units, step.units, tile.parts * tile.units,
-                     columns.size(), columns_of_x.size(), InnerBlocks(step, tile), kInnerWarps,
-                     tile.together, tile.chains, SumStride(width), tile.held, step.x.has_init,
-                     step.aligned, InputBytes(step, tile), OutputBytes(step, tile), carried,
+                     tile.warps, kMovingWarps, ClearingWarps(tile), tile.tile_rows, tile.units,
+                     step.units, tile.parts * tile.units, columns.size(), columns_of_x.size(),
+                     InnerBlocks(step, tile), kInnerWarps, tile.together, tile.chains,
+                     SumStride(width), tile.held, step.x.has_init, step.aligned,
+                     InputBytes(step, tile), OutputBytes(step, tile), carried,
                      ProductType(step.operand), step.inputs.size(), step.outputs.size()) +
          List("kColumns", columns) + List("kColumnsOfX", columns_of_x);
+}
+
+// Of loops whose blocks form clusters.
+std::string ClusterText(const LoopStep& step, const LoopTile& tile) {
+  const std::string constants =
+      fmt::format(R"(
+constexpr int kParts = {};  // blocks of a cluster
+constexpr int kXUnits = {};  // of which a block multiplies x
+constexpr int kXInner = kPartsOfX * kXUnits;
+constexpr int kXBlocks = {};  // of 64 bytes
+constexpr int kSharingWarps = {};  // that share the inner axis
+constexpr int kArrivingBytes = {};  // for a row of a tile
+constexpr int kArrivalStride = {};  // floats of a row of sums
+constexpr int kInboxBytes = {};  // of a tile
+)",
+                  tile.parts, UnitsOfX(tile), BlocksOfX(step, tile), tile.sharing_warps,
+                  ArrivingBytes(step, tile), ArrivalStride(step, tile), InboxBytes(step, tile));
+  return constants + std::string(kClusterText) +
+         std::string(tile.exchange == Exchange::kGather ? kGatherText : kScatterText);
 }
 
 }  // namespace
@@ -92,6 +114,7 @@ std::string EmitLoop(const LoopStep& step, const LoopTile& tile) {
   source += EmitComputeFunction({"step", step.program});
   source += Constants(step, tile);
   source += kBlockText;
+  if (tile.exchange != Exchange::kMemory) source += ClusterText(step, tile);
   source += EmitKernel(step, tile);
   return source;
 }

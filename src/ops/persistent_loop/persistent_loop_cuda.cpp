@@ -39,6 +39,27 @@ cudaKernel_t Load(const std::string& source) {
   return known.emplace(source, kernel).first->second;
 }
 
+void SetAttribute(cudaKernel_t kernel, cudaFuncAttribute attribute, int64_t value) {
+  int device = 0;
+  TL_CUDA_CHECK(cudaGetDevice(&device));
+  TL_CUDA_CHECK(
+      cudaKernelSetAttributeForDevice(kernel, attribute, static_cast<int>(value), device));
+}
+
+// Blocks that hand values to each other run at once: those of a cluster in any case, others by
+// asking for it.
+cudaLaunchAttribute AllAtOnce(const LoopTile& tile) {
+  cudaLaunchAttribute attribute;
+  if (tile.exchange == Exchange::kMemory) {
+    attribute.id = cudaLaunchAttributeCooperative;
+    attribute.val.cooperative = 1;
+  } else {
+    attribute.id = cudaLaunchAttributeClusterDimension;
+    attribute.val.clusterDim = {static_cast<unsigned>(tile.parts), 1, 1};
+  }
+  return attribute;
+}
+
 bool IsAligned(const LoopRun& run) {
   const auto fits = [](const void* place, int64_t bytes) {
     return (reinterpret_cast<uintptr_t>(place) | static_cast<uint64_t>(bytes)) % 16 == 0;
@@ -66,20 +87,23 @@ int64_t LoopProcessors() {
   return Attribute(cudaDevAttrMultiProcessorCount);
 }
 
+LoopRoom RoomOnThisDevice(int64_t processors) {
+  return {processors, Attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin),
+          CurrentCapability() >= 90};
+}
+
 LoopTile TileOnThisDevice(const LoopStep& step, int64_t batch, int64_t processors, int64_t chains) {
   if (batch == 0) return {};
-  return ChooseTile(step, batch, processors, Attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin),
-                    chains);
+  return ChooseTile(step, batch, RoomOnThisDevice(processors), chains);
 }
 
 PersistentLoop::PersistentLoop(const LoopStep& step, const LoopTile& tile)
     : tile_(tile), aligned_(step.aligned) {
   kernel_ = Load(EmitLoop(step, tile_));
-  int device = 0;
-  TL_CUDA_CHECK(cudaGetDevice(&device));
-  TL_CUDA_CHECK(cudaKernelSetAttributeForDevice(kernel_,
-                                                cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                                static_cast<int>(tile_.shared_bytes), device));
+  SetAttribute(kernel_, cudaFuncAttributeMaxDynamicSharedMemorySize, tile_.shared_bytes);
+  if (tile_.exchange != Exchange::kMemory) {
+    SetAttribute(kernel_, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
+  }
 }
 
 void PersistentLoop::Launch(const LoopRun& run, void* scratch, int* fault,
@@ -87,7 +111,7 @@ void PersistentLoop::Launch(const LoopRun& run, void* scratch, int* fault,
   if (run.begin == run.end) return;
   TL_CHECK(!aligned_ || IsAligned(run),
            "[persistent_loop] rows do not begin at multiples of 16 bytes");
-  if (run.begin == 0) {
+  if (run.begin == 0 && tile_.exchange == Exchange::kMemory) {
     TL_CUDA_CHECK(
         cudaMemsetAsync(scratch, 0xff, static_cast<size_t>(tile_.exchange_bytes), stream));
   }
@@ -109,11 +133,15 @@ void PersistentLoop::Launch(const LoopRun& run, void* scratch, int* fault,
   for (const RowOperand& input : run.inputs) Append(&bytes, input);
   for (const RowOutput& output : run.outputs) Append(&bytes, output);
   void* arguments[] = {bytes.data()};
-  TL_CUDA_CHECK(cudaLaunchCooperativeKernel(reinterpret_cast<const void*>(kernel_),
-                                            dim3(static_cast<unsigned>(tile_.parts * tile_.groups)),
-                                            dim3(static_cast<unsigned>(BlockThreads(tile_))),
-                                            arguments, static_cast<size_t>(tile_.shared_bytes),
-                                            stream));
+  cudaLaunchAttribute at_once = AllAtOnce(tile_);
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(static_cast<unsigned>(tile_.parts * tile_.groups));
+  config.blockDim = dim3(static_cast<unsigned>(BlockThreads(tile_)));
+  config.dynamicSmemBytes = static_cast<size_t>(tile_.shared_bytes);
+  config.stream = stream;
+  config.attrs = &at_once;
+  config.numAttrs = 1;
+  TL_CUDA_CHECK(cudaLaunchKernelExC(&config, reinterpret_cast<const void*>(kernel_), arguments));
 }
 
 }  // namespace turbolstm::cuda

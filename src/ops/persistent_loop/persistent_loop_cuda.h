@@ -31,6 +31,8 @@ struct LoopRun {
 
 // Multiprocessors of the current device on which persistent loops run; 0 where they do not.
 int64_t LoopProcessors();
+// What a loop may have of the current device, of which it has so many multiprocessors.
+LoopRoom RoomOnThisDevice(int64_t processors);
 // The tile that ChooseTile finds for the current device, of which the loop has so many
 // multiprocessors; parts = 0 if there is none.
 LoopTile TileOnThisDevice(const LoopStep& step, int64_t batch, int64_t processors,
@@ -38,7 +40,7 @@ LoopTile TileOnThisDevice(const LoopStep& step, int64_t batch, int64_t processor
 
 // A loop over time with one matrix product a step, as one kernel that keeps the weights on its
 // multiprocessors: blocks own columns of the product, and hand each other their share of x through
-// memory. Every block is on the device at once.
+// memory, or those of a cluster through shared memory. All blocks of a group run at once.
 class PersistentLoop {
  public:
   // Compiles for the current device.

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ops/persistent_loop/cluster_kernel_text_cuda.h"
 #include "ops/persistent_loop/device_code_cuda.h"
 #include "ops/persistent_loop/kernel_text_cuda.h"
 #include "ops/pointwise/emitter_cuda.h"
@@ -27,26 +28,39 @@ class KernelText {
     std::string mover(kMoverText);
     Replace(&mover, "@fetch@", Fetch());
     Replace(&mover, "@put@", Put());
-    std::string text(kKernelText);
-    Replace(&text, "@inits@", HandOver("0.0f", "true"));
+    std::string text(is_cluster() ? kClusterKernelText : kKernelText);
+    Replace(&text, "@inits@", HandOver(is_cluster() ? "0, tile" : "slot", "0.0f", "true"));
     Replace(&text, "@biases@", Biases());
+    if (is_cluster()) {
+      Replace(&text, "@anew@", Anew());
+      Replace(&text, "@flags@", Flags());
+      Replace(&text, "@element@", FlaggedElement());
+      ReplaceStep(&text, "n + 1, tile");
+      return mover + text;
+    }
     // What a step needs besides is under way while the block waits, unless two tiles take a turn.
     const bool early = tile_.together == 1;
     Replace(&text, "@early@", early ? "      constexpr int j = 0;\n" + Element() : "");
     Replace(&text, "@late@", early ? "" : Element());
-    Replace(&text, "@results@", Results());
-    Replace(&text, "@declarations@", Declarations());
-    Replace(&text, "@inputs@", Inputs());
-    Replace(&text, "@sums@", Sums());
-    Replace(&text, "@arguments@", ComputeArguments({"step", program_}));
-    Replace(&text, "@parts@", HandOver("y", "anew"));
-    Replace(&text, "@carry@", Carry());
-    Replace(&text, "@kept@", Kept());
-    Replace(&text, "@stores@", Stores());
+    ReplaceStep(&text, "slot");
     return mover + text;
   }
 
  private:
+  bool is_cluster() const { return tile_.exchange != Exchange::kMemory; }
+
+  void ReplaceStep(std::string* text, std::string_view place) const {
+    Replace(text, "@results@", Results());
+    Replace(text, "@declarations@", Declarations());
+    Replace(text, "@inputs@", Inputs());
+    Replace(text, "@sums@", Sums());
+    Replace(text, "@arguments@", ComputeArguments({"step", program_}));
+    Replace(text, "@parts@", HandOver(place, "y", "anew"));
+    Replace(text, "@carry@", Carry());
+    Replace(text, "@kept@", Kept());
+    Replace(text, "@stores@", Stores());
+  }
+
   // Whether an input has nothing in memory: it is the product.
   bool IsProductAlone(size_t input) const {
     return std::any_of(step_.products.begin(), step_.products.end(),
@@ -73,12 +87,12 @@ class KernelText {
   }
 
   // Where an input's row lies at a valid element.
-  static std::string Address(const LoopRows& rows, size_t input) {
+  static std::string Address(const LoopRows& rows, size_t input, const std::string& past) {
     if (rows.delay == 0)
       return fmt::format("RowAt(args.in[{}], {})", input, Row(rows, "at.b", "t"));
     const std::string_view source = rows.forward ? "(t - 1)" : "(t + 1)";
-    return fmt::format("{} ? RowAt(args.in[{}], {}) : {}", HasPast(rows), input,
-                       Row(rows, "at.b", source), Init(rows, input));
+    return fmt::format("{} ? RowAt(args.in[{}], {}) : {}", past, input, Row(rows, "at.b", source),
+                       Init(rows, input));
   }
 
   // Whether there is a step that a delay of one reads.
@@ -142,9 +156,10 @@ class KernelText {
       Fetch<{3}>(stage + {4} + k * 16, row, first_unit + k % {1} * {5});
     }}
 )",
-                                 kTileRows * Chunks(size), Chunks(size),
-                                 Address(step_.inputs[i], i), size, offset, 16 / size));
-      offset += kTileRows * tile_.units * size;
+                                 tile_.tile_rows * Chunks(size), Chunks(size),
+                                 Address(step_.inputs[i], i, HasPast(step_.inputs[i])), size,
+                                 offset, 16 / size));
+      offset += tile_.tile_rows * tile_.units * size;
     }
     return ByWarp(work);
   }
@@ -156,7 +171,7 @@ class KernelText {
     for (size_t i = 0; i < step_.outputs.size(); ++i) {
       if (!IsStored(step_, i)) continue;
       const auto size = static_cast<int64_t>(SizeOf(OutputType(step_, i)));
-      const int64_t chunks = kTileRows * Chunks(size);
+      const int64_t chunks = tile_.tile_rows * Chunks(size);
       for (int64_t first = 0; first < chunks; first += 32) {
         const std::string name = fmt::format("chunk{}_{}", i, first);
         const std::string there = chunks % 32 != 0 ? fmt::format("lane < {}", chunks) : "true";
@@ -171,7 +186,7 @@ class KernelText {
             "    }}\n",
             there, first, Chunks(size), size, i, Row(step_.outputs[i], "b", "t"), name, 16 / size));
       }
-      offset += kTileRows * tile_.units * size;
+      offset += tile_.tile_rows * tile_.units * size;
     }
     std::vector<std::string> work(kMovingWarps);
     for (size_t i = 0; i < loads.size(); ++i) work[i % kMovingWarps] += loads[i];
@@ -205,6 +220,43 @@ class KernelText {
            Anew();
   }
 
+  // In clusters, moving warps have found out what holds for a sequence.
+  std::string FlaggedElement() const {
+    std::string text = R"(      Place at =
+          PlaceOf((first_tile + tile) * kTileRows, first_unit, t, steps, batch, nullptr);
+      const int flags = at.there ? all_flags[place * kTileRows + at.row] : 0;
+      at.valid = at.there && flags & kIsValid;
+      const bool anew = flags & kBeginsAnew;
+      const int element = at.row * kUnits + at.unit;
+      float* const carried = all_carried + tile * kCarried * kTileRows * kUnits + element;
+)";
+    return text + Bits();
+  }
+
+  // Inputs of which a flag tells whether they read a step before.
+  bool IsFlagged(size_t input) const {
+    return step_.carried[input] >= 0 || (IsDirect(input) && step_.inputs[input].delay > 0);
+  }
+
+  std::string Flags() const {
+    std::string text;
+    int bit = kFirstFlag;
+    for (size_t i = 0; i < program_.inputs.size(); ++i) {
+      if (!IsFlagged(i)) continue;
+      text +=
+          fmt::format("  if (at.valid && {}) flags |= {};\n", HasPast(step_.inputs[i]), 1 << bit++);
+    }
+    return text;
+  }
+
+  // Whether an input of a valid element reads a step before.
+  std::string Past(size_t input) const {
+    if (!is_cluster()) return HasPast(step_.inputs[input]);
+    int bit = kFirstFlag;
+    for (size_t i = 0; i < input; ++i) bit += IsFlagged(i) ? 1 : 0;
+    return fmt::format("flags & {}", 1 << bit);
+  }
+
   std::string Bits() const {
     std::string text;
     for (size_t i = 0; i < program_.inputs.size(); ++i) {
@@ -215,7 +267,7 @@ class KernelText {
             "      const char* row{0} = nullptr;\n"
             "      if (at.valid && !past{0}) row{0} = {2};\n"
             "      const auto bits{0} = LoadBits<{3}>(row{0}, at.j);\n",
-            i, HasPast(rows), Init(rows, i), MemoryTypeName(program_.inputs[i]));
+            i, Past(i), Init(rows, i), MemoryTypeName(program_.inputs[i]));
       } else if (IsDirect(i)) {
         const InputKind kind = program_.program.inputs[i];
         const bool by_column = kind == InputKind::kElement || kind == InputKind::kRowVector;
@@ -223,7 +275,7 @@ class KernelText {
             "      const char* row{0} = nullptr;\n"
             "      if (at.valid) row{0} = {1};\n"
             "      const auto bits{0} = LoadBits<{2}>(row{0}, {3});\n",
-            i, Address(step_.inputs[i], i), MemoryTypeName(program_.inputs[i]),
+            i, Address(step_.inputs[i], i, Past(i)), MemoryTypeName(program_.inputs[i]),
             by_column ? "at.j" : "0");
       }
     }
@@ -245,7 +297,7 @@ class KernelText {
       const std::string_view type = MemoryTypeName(program_.inputs[i]);
       if (IsStaged(step_, i)) {
         text += fmt::format("        x{} = Staged<{}>(inputs + {}, element);\n", i, type, offset);
-        offset += kTileRows * tile_.units * static_cast<int64_t>(SizeOf(program_.inputs[i]));
+        offset += tile_.tile_rows * tile_.units * static_cast<int64_t>(SizeOf(program_.inputs[i]));
       } else if (step_.carried[i] >= 0) {
         text += fmt::format(
             "        x{0} = past{0} ? carried[{1} * kTileRows * kUnits] : {2}::Widen(bits{0});\n",
@@ -270,14 +322,15 @@ class KernelText {
     for (size_t g = 0; g < step_.products.size(); ++g) {
       text += fmt::format(
           "        x{0} += bias{1};\n"
-          "        if (multiplied) x{0} += SumOf(sums + j * kSumFloats, at.row, {1} * kUnits + "
-          "at.unit);\n",
-          step_.products[g].input, g);
+          "        if (multiplied) x{0} += {2}, at.row, {1} * kUnits + at.unit);\n",
+          step_.products[g].input, g,
+          is_cluster() ? "exchange.Sum(n, tile" : "SumOf(sums + j * kSumFloats");
     }
     return text;
   }
 
-  std::string HandOver(std::string_view value, std::string_view anew) const {
+  std::string HandOver(std::string_view place, std::string_view value,
+                       std::string_view anew) const {
     std::string text = "      const Product::Bits parts_of_x[kPartsOfX] = {";
     int part = 0;
     for (size_t i = 0; i < program_.outputs.size(); ++i) {
@@ -286,7 +339,8 @@ class KernelText {
                           value == "y" ? fmt::format("y{}", i) : std::string(value), anew);
       ++part;
     }
-    return text + "};\n      HandOver(slot, at, parts_of_x);\n";
+    return text + fmt::format("}};\n      {}HandOver({}, at, parts_of_x);\n",
+                              is_cluster() ? "exchange." : "", place);
   }
 
   // As what is read would be if it came from memory.
@@ -325,9 +379,11 @@ class KernelText {
       if (IsStored(step_, i)) offset += static_cast<int64_t>(SizeOf(OutputType(step_, i)));
     }
     return fmt::format("        Stage<{}>(outputs + {}, element, {});\n",
-                       MemoryTypeName(OutputType(step_, output)), offset * kTileRows * tile_.units,
-                       value);
+                       MemoryTypeName(OutputType(step_, output)),
+                       offset * tile_.tile_rows * tile_.units, value);
   }
+
+  static constexpr int kFirstFlag = 2;  // behind those of cluster_kernel_text_cuda.h
 
   const LoopStep& step_;
   const TypedProgram& program_;
