@@ -31,7 +31,7 @@ MAY_INCLUDE = {
     "io": _BELOW_CELLS,
     "train": _BELOW_TRAIN,
     "kernels": _BELOW_NN + ["plan", "execution", "nn"],
-    "api": _BELOW_NN + ["plan", "nn", "kernels"],
+    "api": _BELOW_NN + ["plan", "execution", "nn", "kernels"],
     "exchange": _BELOW_TRAIN + ["train"],
     "cli": _BELOW_TRAIN + ["train", "exchange", "kernels"],
 }

@@ -10,5 +10,6 @@ void BindExchange(nanobind::module_& module);
 void BindTrain(nanobind::module_& module);
 void BindWeights(nanobind::module_& module);
 void BindRecurrent(nanobind::module_& module);
+void BindDeviceNetwork(nanobind::module_& module);
 
 }  // namespace turbolstm

@@ -38,4 +38,5 @@ NB_MODULE(_core, module) {
   turbolstm::BindExchange(module);
   turbolstm::BindTrain(module);
   turbolstm::BindWeights(module);
+  turbolstm::BindDeviceNetwork(module);
 }

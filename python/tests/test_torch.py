@@ -617,7 +617,7 @@ X = torch.zeros(4, 2, 3)
     (lambda m: m([1.0]), TypeError, "the input is a list"),
     (lambda m: m(X.double()), ValueError, "the input is torch.float64, wants torch.float32"),
     (lambda m: m(X.bfloat16()), ValueError, "the input is torch.bfloat16"),
-    (lambda m: m(X.to("meta")), RuntimeError, "on meta; these layers run on the CPU only"),
+    (lambda m: m(X.to("meta")), RuntimeError, "on meta, wants torch.float32 on the CPU, or"),
     (lambda m: m(X, torch.zeros(1, 2, 5)), ValueError, "got 1 initial states, wants 2: h, c"),
     (lambda m: m(X, (torch.zeros(1, 2, 4), torch.zeros(1, 2, 5))), ValueError,
      r"the initial state h has the shape \[1, 2, 4\], wants \[1, 2, 5\]"),

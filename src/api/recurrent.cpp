@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <mutex>
 
-#include "api/recurrent_options.h"
+#include "api/network_graph.h"
 #include "api/shared_pool.h"
 #include "base/error.h"
-#include "graph/autodiff.h"
-#include "graph/passes/lower_transforms.h"
+#include "cells/cell.h"
 #include "graph/walk.h"
 #include "kernels/cell_kernels.h"
 #include "plan/executable.h"
@@ -21,29 +20,10 @@ constexpr int64_t kMostSteps = 1 << 20;
 Precision CpuPrecisionNamed(std::string_view name) {
   const Precision precision = PrecisionNamed(name);
   TL_CHECK(precision == Precision::kFloat32 || precision == Precision::kBFloat16,
-           "[network] the precision {} needs a GPU, on which networks made here do not run yet; "
+           "[network] the precision {} needs a GPU, and this network is for the CPU; "
            "wants fp32 or bf16",
            name);
   return precision;
-}
-
-constexpr std::string_view kLayers = "rnn";
-constexpr std::string_view kPrefix = "rnn.";
-
-std::string Short(const std::string& name) {
-  return name.starts_with(kPrefix) ? name.substr(kPrefix.size()) : name;
-}
-
-ValueRows RowsOf(Domain domain) {
-  switch (domain) {
-    case Domain::kStatic:
-      return ValueRows::kNone;
-    case Domain::kBatch:
-      return ValueRows::kBatch;
-    case Domain::kStep:
-      return ValueRows::kStep;
-  }
-  Fail("[network] unknown domain {}", static_cast<int>(domain));
 }
 
 void RegisterKernelsOnce() {
@@ -73,94 +53,28 @@ struct RecurrentNetwork::Compiled {
   std::string NameOf(std::string_view name, const std::vector<ValueInfo>& known) const {
     std::vector<std::string_view> names;
     for (const ValueInfo& value : known) {
-      if (value.name == name) return InGraph(value.name);
+      if (value.name == name) return NameInGraph(value.name);
       names.push_back(value.name);
     }
     Fail("[network] there is no '{}'; there are {}", name, fmt::join(names, ", "));
   }
-
-  static std::string InGraph(const std::string& name) {
-    const bool plain = name == "x" || name == "y" || name.starts_with("d.");
-    return plain ? name : std::string(kPrefix) + name;
-  }
 };
-
-namespace {
-
-// Adds the backward pass: "d.<output>" to "d.<name>".
-void AddGradients(Graph* graph, const CompileOptions& options,
-                  const std::vector<ValueInfo>& outputs, ExecutableOptions* executable) {
-  std::vector<Cotangent> cotangents;
-  for (const std::string& name : options.cotangents) {
-    const auto output = std::ranges::find(outputs, name, &ValueInfo::name);
-    TL_CHECK(output != outputs.end(), "[network] there is no output '{}' to give a gradient of",
-             name);
-    const NodeId id = graph->FindOutput(name == "y" ? name : std::string(kPrefix) + name);
-    Node input;
-    input.op = Op::kInput;
-    input.domain = graph->node(id).domain;
-    input.features = graph->node(id).features;
-    input.name = "d." + name;
-    cotangents.push_back({id, graph->Add(std::move(input))});
-    executable->late_inputs.push_back("d." + name);
-  }
-  std::vector<NodeId> wrt;
-  for (const std::string& name : options.gradients) {
-    wrt.push_back(graph->Find(name == "x" ? name : std::string(kPrefix) + name));
-    TL_CHECK(wrt.back() != kNoNode, "[network] there is no '{}' to differentiate by", name);
-    const Op op = graph->node(wrt.back()).op;
-    TL_CHECK(op == Op::kInput || op == Op::kParameter,
-             "[network] '{}' is neither input nor parameter to differentiate by", name);
-  }
-  const std::vector<NodeId> gradients = Gradients(graph, cotangents, wrt);
-  for (size_t i = 0; i < wrt.size(); ++i) {
-    if (gradients[i] != kNoNode) graph->AddOutput("d." + options.gradients[i], gradients[i]);
-  }
-}
-
-ValueInfo InfoOf(const NamedView& value) {
-  return {Short(value.name), RowsOf(value.domain), value.features};
-}
-
-}  // namespace
 
 RecurrentNetwork::RecurrentNetwork(const RecurrentSpec& spec, const CompileOptions& options) {
   RegisterKernelsOnce();
-  TL_CHECK(options.gradients.empty() == options.cotangents.empty(),
-           "[network] got {} names to differentiate by and {} gradients to start from, wants both "
-           "or none",
-           options.gradients.size(), options.cotangents.size());
-  TL_CHECK(spec.input > 0, "[network] got the input size {}, wants > 0", spec.input);
   auto compiled = std::make_shared<Compiled>();
-  Model model;
-  const Value x = model.builder().Input("x", Domain::kStep, {spec.input});
-  const RecurrentResult result = Recurrent(model, std::string(kLayers), x, OptionsOf(spec));
-  model.graph().AddOutput("y", result.output.id());
-  AddFinalStates(model, result);
-  compiled->outputs.push_back({"y", ValueRows::kStep, {result.output.features()}});
-  for (const RecurrentState& state : result.states) {
-    const std::string initial = Short(state.input);
-    compiled->states.push_back({initial.substr(0, initial.find('_')), initial, Short(state.output),
-                                state.final.features()});
-    compiled->outputs.push_back({Short(state.output), ValueRows::kBatch, {state.final.features()}});
-  }
-  compiled->specs = model.parameters();
-  for (ParameterSpec& parameter : compiled->specs) {
-    parameter.name = Short(parameter.name);
-    compiled->parameters.push_back({parameter.name, ValueRows::kNone, parameter.shape});
-  }
-  Graph graph = model.graph();
+  NetworkGraph network = BuildNetwork(spec, options.gradients, options.cotangents);
+  compiled->states = std::move(network.states);
+  compiled->specs = std::move(network.specs);
+  compiled->parameters = std::move(network.parameters);
+  compiled->options.late_inputs = std::move(network.late_inputs);
   compiled->options.precision = CpuPrecisionNamed(options.precision);
   compiled->options.schedule = ScheduleNamed(options.schedule);
-  if (!options.gradients.empty()) {
-    LowerTransforms(&graph);
-    AddGradients(&graph, options, compiled->outputs, &compiled->options);
-  }
   compiled->threads = options.threads;
   compiled->options.streams = PoolOf(options.threads).streams->streams();
   compiled->lowered =
-      Executable(std::move(graph), compiled->options, PoolOf(options.threads).streams).lowered();
-  compiled->outputs.clear();
+      Executable(std::move(network.graph), compiled->options, PoolOf(options.threads).streams)
+          .lowered();
   for (const NamedView& value : compiled->lowered.inputs) {
     compiled->inputs.push_back(InfoOf(value));
   }

@@ -13,6 +13,8 @@ namespace turbolstm {
 namespace cuda {
 namespace {
 
+static_assert(kFromZeros == kResetToZero);
+
 // Ragged batches whose longest sequences differ by less share a recorded graph.
 constexpr int64_t kStepsBucket = 8;
 
@@ -62,8 +64,6 @@ void CudaExecutable::SetShape(int64_t steps, int64_t batch, std::span<const int3
                               std::span<const uint8_t> resets) {
   CheckHostMemory(lengths.data(), "lengths");
   CheckHostMemory(resets.data(), "resets");
-  TL_CHECK(std::ranges::find(resets, kResetToZero) == resets.end(),
-           "[cuda] resets to zero run on the CPU only, wants 0 or {}", kResetToInit);
   RowLayout layout(steps, batch, lengths, resets);
   const DeviceShape shape = ShapeOf(layout, !resets.empty());
   // Errors until here change nothing.
@@ -91,12 +91,12 @@ bool CudaExecutable::MakeRoom() {
   enqueuer_.SetShape(shape_);
   const DeviceSchedule* const schedule = enqueuer_.schedule();
   bool moved = schedule ? memory_.Resize(shape_.steps, shape_.batch, *schedule,
-                                         enqueuer_.state_bytes(), stream_)
-                        : memory_.Resize(shape_.steps, shape_.batch, stream_);
-  moved |= enqueuer_.MakeRoom(stream_);
+                                         enqueuer_.state_bytes(), stream_.get())
+                        : memory_.Resize(shape_.steps, shape_.batch, stream_.get());
+  moved |= enqueuer_.MakeRoom(stream_.get());
   const int64_t places = 2 * static_cast<int64_t>(sizeof(int32_t));
   const int64_t bytes = shape_.batch * (places + (shape_.resets ? shape_.steps : 0));
-  moved |= GrowBuffer(&sequences_, bytes, "lengths and resets", stream_);
+  moved |= GrowBuffer(&sequences_, bytes, "lengths and resets", stream_.get());
   return moved;
 }
 
@@ -203,7 +203,7 @@ void CudaExecutable::UploadSequences() {
   }
   for (int64_t i = 0; shape_.resets && i < shape_.steps * batch; ++i) {
     const int64_t t = i / batch;
-    resets[i] = t < layout_.steps() && layout_.is_reset(t, i % batch) ? 1 : 0;
+    resets[i] = t < layout_.steps() ? layout_.reset(t, i % batch) : uint8_t{0};
   }
   Send(sequences_.data(), staged, bytes);
   sequences_changed_ = false;

@@ -20,9 +20,10 @@ int64_t Aligned(int64_t bytes) {
 
 }  // namespace
 
-MemoryPlan::MemoryPlan(const LoweredGraph& graph)
+MemoryPlan::MemoryPlan(const LoweredGraph& graph, std::vector<bool> lent)
     : graph_(graph),
       narrow_(OperandType(graph.precision)),
+      lent_(std::move(lent)),
       blocks_(graph.buffers.size()),
       narrow_statics_(NarrowStaticsOf(graph)) {
   for (const View& view : narrow_statics_) {
@@ -86,7 +87,23 @@ void MemoryPlan::FindTurns() {
       TouchStage(stage, static_cast<int32_t>(turns[g]));
     }
   }
-  KeepWhatIsBound();
+  if (!lends()) return KeepWhatIsBound();
+  const bool halves = graph_.first_late && *graph_.first_late < turns.size();
+  FindRegions(halves ? static_cast<int32_t>(turns[*graph_.first_late]) : kEnd);
+}
+
+// Outputs are read at the end of their half.
+void MemoryPlan::FindRegions(int32_t first_late_turn) {
+  for (const NamedView& output : graph_.outputs) {
+    Block& block = blocks_[static_cast<size_t>(output.view.buffer)];
+    const bool early = block.done[0] < first_late_turn;
+    block.last[0] = std::max(block.last[0], early ? first_late_turn - 1 : kEnd);
+  }
+  for (Block& block : blocks_) {
+    block.region = block.last[0] < first_late_turn    ? Region::kEarly
+                   : block.done[0] >= first_late_turn ? Region::kLate
+                                                      : Region::kShared;
+  }
 }
 
 void MemoryPlan::FindTasks(const DeviceSchedule& schedule) {
@@ -172,7 +189,7 @@ void MemoryPlan::Place(int64_t steps, int64_t batch, std::span<const int64_t> st
     blocks_[graph_.buffers.size() + narrow_statics_.size() + g].bytes =
         g < state_bytes.size() ? Aligned(state_bytes[g]) : 0;
   }
-  PlaceShared();
+  for (const Region region : {Region::kShared, Region::kEarly, Region::kLate}) PlaceRegion(region);
 }
 
 std::string MemoryPlan::Describe() const {
@@ -207,16 +224,19 @@ int64_t MemoryPlan::ProductWorkspaceBytes() const {
 }
 
 // Largest first, each at the lowest place that is free for as long as it is needed.
-void MemoryPlan::PlaceShared() {
+void MemoryPlan::PlaceRegion(Region region) {
   std::vector<Block*> order;
   for (size_t i = 0; i < blocks_.size(); ++i) {
-    const bool parameter = i < graph_.buffers.size() && IsParameter(static_cast<int32_t>(i));
-    if (!parameter && blocks_[i].used) order.push_back(&blocks_[i]);
+    const bool is_buffer = i < graph_.buffers.size();
+    const auto number = static_cast<int32_t>(i);
+    if (is_buffer && (IsParameter(number) || IsLent(number))) continue;
+    if (blocks_[i].used && blocks_[i].region == region) order.push_back(&blocks_[i]);
   }
   std::stable_sort(order.begin(), order.end(),
                    [](const Block* a, const Block* b) { return a->bytes > b->bytes; });
   std::vector<const Block*> placed;  // by offset
-  shared_bytes_ = 0;
+  int64_t& bytes = region_bytes_[static_cast<size_t>(region)];
+  bytes = 0;
   for (Block* const block : order) {
     int64_t offset = 0;
     for (const Block* const other : placed) {
@@ -225,7 +245,7 @@ void MemoryPlan::PlaceShared() {
       offset = std::max(offset, other->offset + other->bytes);
     }
     block->offset = offset;
-    shared_bytes_ = std::max(shared_bytes_, offset + block->bytes);
+    bytes = std::max(bytes, offset + block->bytes);
     placed.insert(
         std::upper_bound(placed.begin(), placed.end(), block,
                          [](const Block* a, const Block* b) { return a->offset < b->offset; }),

@@ -204,8 +204,11 @@ struct InitGradBody {
     const bool forward = IsForward(x);
     const long long last = sequences.resets ? length - 1 : min(length - 1, 0LL);
     for (long long begin = threadIdx.y; begin <= last; begin += blockDim.y) {
-      const bool begins =
-          begin == 0 || sequences.resets[Position(begin, length, forward) * sequences.batch + b];
+      const unsigned char reset =
+          sequences.resets
+              ? sequences.resets[Position(begin, length, forward) * sequences.batch + b]
+              : 0;
+      const bool begins = reset != kFromZeros && (begin == 0 || reset != 0);
       const long long u = begin + history;
       if (!begins || u >= length) continue;
       if (LatestReset(sequences, b, length, forward, begin, u) >= 0) continue;

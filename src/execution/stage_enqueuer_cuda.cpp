@@ -37,7 +37,7 @@ StageEnqueuer::StageEnqueuer(const LoweredGraph& graph, const DeviceMemory& memo
   PlaceSplitWeights();
 }
 
-bool StageEnqueuer::MakeRoom(const Stream& stream) {
+bool StageEnqueuer::MakeRoom(cudaStream_t stream) {
   Room room;
   for (const Group& group : graph_.groups) {
     for (const Stage& stage : group.stages) AddRoom(stage, group.is_loop(), &room);
@@ -146,19 +146,36 @@ int64_t StageEnqueuer::bytes() const {
   return gemm_.workspace_bytes() + static_cast<int64_t>(bytes);
 }
 
-void StageEnqueuer::Enqueue(const OperatorContext& context, const float* row_counts) {
+void StageEnqueuer::Begin(const OperatorContext& context, const float* row_counts) {
   context_ = context;
   row_counts_ = row_counts;
   persistent_loops_ = 0;
   narrow_made_.assign(memory_.narrow_statics().size(), false);
   split_made_.assign(split_places_.size(), false);
   held_[0] = held_[1] = {};
-  schedule_ ? EnqueueTasks() : EnqueueInTurns();
 }
 
-void StageEnqueuer::EnqueueInTurns() {
+void StageEnqueuer::Enqueue(const OperatorContext& context, const float* row_counts) {
+  Begin(context, row_counts);
+  schedule_ ? EnqueueTasks() : EnqueueInTurns(0, graph_.groups.size());
+}
+
+void StageEnqueuer::EnqueueEarly(const OperatorContext& context, const float* row_counts) {
+  Begin(context, row_counts);
+  EnqueueInTurns(0, graph_.first_late.value_or(graph_.groups.size()));
+  narrow_made_early_ = narrow_made_;
+}
+
+// Pieces lie in memory that other uses have overwritten since; 16-bit copies are there.
+void StageEnqueuer::EnqueueLate(const OperatorContext& context, const float* row_counts) {
+  Begin(context, row_counts);
+  if (!narrow_made_early_.empty()) narrow_made_ = narrow_made_early_;
+  EnqueueInTurns(graph_.first_late.value_or(graph_.groups.size()), graph_.groups.size());
+}
+
+void StageEnqueuer::EnqueueInTurns(size_t begin, size_t end) {
   room_ = 0;
-  for (size_t g = 0; g < graph_.groups.size(); ++g) {
+  for (size_t g = begin; g < end; ++g) {
     if (beside_[g]) {
       EnqueueBeside(g);
     } else if (g > 0 && beside_[g - 1]) {

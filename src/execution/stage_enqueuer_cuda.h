@@ -51,7 +51,7 @@ class StageEnqueuer {
   std::span<const int64_t> state_bytes() const { return state_bytes_; }
   // Device memory that operators write before they read: made once for a shape. True if it moved;
   // then the stream has been waited for.
-  bool MakeRoom(const Stream& stream);
+  bool MakeRoom(cudaStream_t stream);
   int64_t bytes() const;
   // Memory that recorded work may still use, though what is enqueued now has outgrown it.
   bool has_outgrown() const { return gemm_.has_outgrown_workspaces(); }
@@ -61,6 +61,10 @@ class StageEnqueuer {
 
   // Enqueues all groups. row_counts: fp32 [2], rows of Step and of Batch values.
   void Enqueue(const OperatorContext& context, const float* row_counts);
+  // Likewise, one after the other, the groups before LoweredGraph::first_late, and those from there
+  // on, which find what the early ones have left in memory.
+  void EnqueueEarly(const OperatorContext& context, const float* row_counts);
+  void EnqueueLate(const OperatorContext& context, const float* row_counts);
 
  private:
   // Rows of a product's operand.
@@ -114,7 +118,8 @@ class StageEnqueuer {
 
   // --- Groups and stages; products in stage_products_cuda.cpp.
 
-  void EnqueueInTurns();
+  void Begin(const OperatorContext& context, const float* row_counts);
+  void EnqueueInTurns(size_t begin, size_t end);
   // steps: of what can be cut; adds: to what a sum over other steps has left.
   void EnqueueGroup(size_t group, const RowRange& steps, bool adds);
   void EnqueueLoop(const Group& group, const std::vector<PointwiseKernel>& kernels);
@@ -233,6 +238,7 @@ class StageEnqueuer {
   const float* row_counts_ = nullptr;
   bool follows_kernel_ = false;    // what is enqueued next stands behind a kernel on the stream
   std::vector<bool> narrow_made_;  // in this enqueueing: 16-bit copies of Static values
+  std::vector<bool> narrow_made_early_;
   static constexpr size_t kRooms = GemmRunner::kWorkspaces;
   DeviceBuffer gathered_[kRooms][2];
   DeviceBuffer split_[2];

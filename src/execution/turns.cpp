@@ -35,7 +35,8 @@ std::vector<int64_t> Turns(const LoweredGraph& graph) {
   std::vector<int64_t> turns;
   for (size_t g = 0; g < graph.groups.size(); ++g) {
     const bool second = g > 1 && turns[g - 1] == turns[g - 2];
-    const bool joins = g > 0 && !second && MayRunAtOnce(graph.groups[g - 1], graph.groups[g]);
+    const bool joins = g > 0 && !second && g != graph.first_late &&
+                       MayRunAtOnce(graph.groups[g - 1], graph.groups[g]);
     turns.push_back(g == 0 ? 0 : turns[g - 1] + (joins ? 0 : 1));
   }
   return turns;

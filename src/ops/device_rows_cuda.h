@@ -5,6 +5,10 @@
 
 namespace turbolstm::cuda {
 
+// Of Sequences::resets: the sequence starts anew from zeros; another but 0: from its initial
+// values.
+constexpr unsigned char kFromZeros = 2;
+
 // The sequences of a batch, longest first, as graph/walk and plan/row_layout describe them; but on
 // a device every step has `batch` rows, so that one recorded graph of kernels serves all lengths.
 // Rows of padded steps hold zeros.
@@ -99,7 +103,11 @@ __device__ inline const char* ReadBehind(const RowOperand& x, const Sequences& s
                                          long long u, long long b, bool forward) {
   const long long length = LengthOf(sequences, b);
   const long long reset = LatestReset(sequences, b, length, forward, u - x.delay, u);
-  if (reset >= 0) return InitAddress(x, b, u - reset);
+  if (reset >= 0) {
+    const long long at = forward ? reset : length - 1 - reset;
+    if (sequences.resets[at * sequences.batch + b] == kFromZeros) return nullptr;
+    return InitAddress(x, b, u - reset);
+  }
   if (u < x.delay) return InitAddress(x, b, u);
   const long long source = u - x.delay;
   return StepAddress(x, sequences, forward ? source : length - 1 - source, b);

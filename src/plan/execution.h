@@ -28,7 +28,7 @@ class Execution {
   virtual ~Execution() = default;
 
   // lengths: [batch] or empty for all `steps`; resets: [steps, batch], each 0,
-  // kResetToInit or, on the CPU only, kResetToZero; or empty.
+  // kResetToInit or kResetToZero; or empty.
   virtual void SetShape(int64_t steps, int64_t batch, std::span<const int32_t> lengths = {},
                         std::span<const uint8_t> resets = {}) = 0;
 

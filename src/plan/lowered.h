@@ -137,6 +137,8 @@ struct LoweredGraph {
   std::vector<Buffer> buffers;
   std::vector<PackedWeight> weights;
   std::vector<Group> groups;
+  // Groups from here on need inputs that come late; none where it is not set (late_groups.h).
+  std::optional<size_t> first_late;
   std::vector<NamedView> inputs;  // graph inputs and parameters
   std::vector<NamedView> outputs;
 };

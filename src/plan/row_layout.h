@@ -36,8 +36,10 @@ class RowLayout {
   bool dense() const { return dense_; }
   bool has_resets() const { return !resets_.empty(); }
 
-  bool is_reset(int64_t t, int64_t place) const {
-    return has_resets() && resets_[static_cast<size_t>(t * batch_ + place)] != 0;
+  bool is_reset(int64_t t, int64_t place) const { return reset(t, place) != 0; }
+  // 0, kResetToInit or kResetToZero.
+  uint8_t reset(int64_t t, int64_t place) const {
+    return has_resets() ? resets_[static_cast<size_t>(t * batch_ + place)] : uint8_t{0};
   }
 
   Walk WalkOf(int64_t place, Direction direction) const;

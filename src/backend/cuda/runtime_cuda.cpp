@@ -124,9 +124,9 @@ void DeviceBuffer::Fill(int byte) {
   TL_CUDA_CHECK(cudaStreamSynchronize(cudaStreamLegacy));  // other streams do not wait for it
 }
 
-bool GrowBuffer(DeviceBuffer* buffer, int64_t bytes, std::string_view what, const Stream& stream) {
+bool GrowBuffer(DeviceBuffer* buffer, int64_t bytes, std::string_view what, cudaStream_t stream) {
   if (static_cast<int64_t>(buffer->size()) >= bytes) return false;
-  stream.Synchronize();
+  if (buffer->size() > 0) TL_CUDA_CHECK(cudaStreamSynchronize(stream));
   *buffer = DeviceBuffer();  // first, or both would have to fit
   *buffer = DeviceBuffer(static_cast<size_t>(bytes), what);
   return true;

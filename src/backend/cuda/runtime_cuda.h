@@ -98,7 +98,7 @@ class DeviceBuffer {
 // Makes room for so many bytes where there is less, so that a buffer settles at the most it was
 // asked for; true if it moved, and its contents are undefined then. Work on the stream may use the
 // memory: it is waited for before any is given back.
-bool GrowBuffer(DeviceBuffer* buffer, int64_t bytes, std::string_view what, const Stream& stream);
+bool GrowBuffer(DeviceBuffer* buffer, int64_t bytes, std::string_view what, cudaStream_t stream);
 
 // Memory of the host that a device copies from and to without a detour.
 class PinnedBuffer {

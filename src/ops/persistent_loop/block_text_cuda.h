@@ -208,14 +208,15 @@ __device__ __forceinline__ Place PlaceOf(int first_row, int first_unit, int t, i
   return at;
 }
 
-// What is handed over of a part of x: `value`, or the initial value where the reader begins anew.
+// What is handed over of a part of x: `value`, or what the reader finds where it begins anew: zeros
+// (kFromZeros) or the initial value (another but 0).
 template <int kPart>
 __device__ __forceinline__ Product::Bits Handed(const LoopHead& head, const Place& at, float value,
-                                                bool anew) {
+                                                int anew) {
   const Product::Bits bits = Product::Narrow(value);
   if (!kHasInit) return anew ? 0 : bits;
-  if (!anew) return bits;
-  if (!head.x.init || !at.there) return 0;
+  if (anew == 0) return bits;
+  if (anew == kFromZeros || !head.x.init || !at.there) return 0;
   const char* const row = head.x.init + at.b * head.x.init_row_bytes;
   return Product::Operand(
       reinterpret_cast<const Product::Bits*>(row)[kColumnsOfX[kPart] + at.j]);

@@ -10,9 +10,10 @@ constexpr std::string_view kClusterKernelText = R"text(
 // Turns whose inputs are in shared memory, or on the way there.
 constexpr int kPlaces = 3;
 
-// What a sequence is at a step, and from bit 2 on whether an input reads a step before.
+// What a sequence is at a step, and from bit 3 on whether an input reads a step before.
 constexpr int kIsValid = 1;
 constexpr int kBeginsAnew = 2;
+constexpr int kBeginsFromZeros = 4;
 __device__ __forceinline__ int FlagsOf(const Args& args, unsigned b, int s) {
   const int batch = static_cast<int>(args.head.general.sequences.batch);
   const int steps = static_cast<int>(args.head.general.range.steps);
@@ -28,7 +29,8 @@ __device__ __forceinline__ int FlagsOf(const Args& args, unsigned b, int s) {
     at.length = args.head.general.sequences.lengths[b];
     at.valid = t < at.length;
   }
-@anew@  int flags = (at.valid ? kIsValid : 0) | (anew ? kBeginsAnew : 0);
+@anew@  int flags = (at.valid ? kIsValid : 0) | (anew ? kBeginsAnew : 0) |
+              (anew == kFromZeros ? kBeginsFromZeros : 0);
 @flags@  return flags;
 }
 
@@ -51,6 +53,7 @@ extern "C" __global__ void __launch_bounds__(kAllThreads, 1)
   const LoopHead& head = args.head;
   const int steps = static_cast<int>(head.general.range.steps);
   const int batch = static_cast<int>(head.general.sequences.batch);
+  const unsigned char* const resets = head.general.sequences.resets;
   const int tiles = head.tiles;
   const int first_tile = blockIdx.x / kParts * tiles;
   const int first_unit = blockIdx.x % kParts * kUnits;

@@ -18,6 +18,11 @@ void Replace(std::string* text, std::string_view what, const std::string& by) {
   text->replace(text->find(what), what.size(), by);
 }
 
+// How the reader at the first step of a walk begins.
+constexpr std::string_view kFirstAnew =
+    "resets && at.there && resets[(head.general.reverse ? steps - 1 : 0) * batch + at.b] == "
+    "kFromZeros ? kFromZeros : 1";
+
 // What the program makes of the kernel's text.
 class KernelText {
  public:
@@ -29,7 +34,7 @@ class KernelText {
     Replace(&mover, "@fetch@", Fetch());
     Replace(&mover, "@put@", Put());
     std::string text(is_cluster() ? kClusterKernelText : kKernelText);
-    Replace(&text, "@inits@", HandOver(is_cluster() ? "0, tile" : "slot", "0.0f", "true"));
+    Replace(&text, "@inits@", HandOver(is_cluster() ? "0, tile" : "slot", "0.0f", kFirstAnew));
     Replace(&text, "@biases@", Biases());
     if (is_cluster()) {
       Replace(&text, "@anew@", Anew());
@@ -107,21 +112,22 @@ class KernelText {
   static std::string Init(const LoopRows& rows, size_t input) {
     if (!rows.has_init) return "nullptr";
     return fmt::format(
-        "(args.in[{0}].init ? args.in[{0}].init + at.b * args.in[{0}].init_row_bytes : nullptr)",
+        "(args.in[{0}].init && !(resets && resets[t * batch + at.b] == kFromZeros)\n"
+        "                ? args.in[{0}].init + at.b * args.in[{0}].init_row_bytes : nullptr)",
         input);
   }
 
   // Whether who reads this step's x begins anew: behind a reset, or, in reverse, behind padding.
   std::string Anew() const {
     if (step_.x.adjoint) {
-      return "      const bool anew = at.valid && resets && resets[t * batch + at.b];\n";
+      return "      const int anew = at.valid && resets && resets[t * batch + at.b];\n";
     }
     const std::string_view reader = step_.x.forward ? "(t + 1)" : "(t - 1)";
     return fmt::format(
-        "      const bool anew = {} ||\n"
-        "                        (at.there && s + 1 < steps && resets && resets[{} * batch + "
-        "at.b]);\n",
-        step_.x.forward ? "false" : "!at.valid", reader);
+        "      const int reset = at.there && s + 1 < steps && resets ? resets[{} * batch + at.b] : "
+        "0;\n"
+        "      const int anew = reset != 0 ? reset : {};\n",
+        reader, step_.x.forward ? "0" : "!at.valid");
   }
 
   // Inputs and outputs are dealt out to the moving warps.
@@ -226,7 +232,7 @@ class KernelText {
           PlaceOf((first_tile + tile) * kTileRows, first_unit, t, steps, batch, nullptr);
       const int flags = at.there ? all_flags[place * kTileRows + at.row] : 0;
       at.valid = at.there && flags & kIsValid;
-      const bool anew = flags & kBeginsAnew;
+      const int anew = flags & kBeginsFromZeros ? kFromZeros : flags & kBeginsAnew ? 1 : 0;
       const int element = at.row * kUnits + at.unit;
       float* const carried = all_carried + tile * kCarried * kTileRows * kUnits + element;
 )";
@@ -383,7 +389,7 @@ class KernelText {
                        offset * tile_.tile_rows * tile_.units, value);
   }
 
-  static constexpr int kFirstFlag = 2;  // behind those of cluster_kernel_text_cuda.h
+  static constexpr int kFirstFlag = 3;  // behind those of cluster_kernel_text_cuda.h
 
   const LoopStep& step_;
   const TypedProgram& program_;

@@ -241,7 +241,7 @@ class KernelWriter {
     Line("    const long long t = first + s * way;");
     Line("    [[maybe_unused]] const bool more = s + kStepsAhead < range.steps;");
     if (AnyCarried()) {
-      Line("    const bool reset = resets && *resets;");
+      Line("    const unsigned char reset = resets ? *resets : 0;");
       Line("    if (resets) resets += way * sequences.batch;");
     }
     for (size_t i = 0; i < Inputs(); ++i) {
@@ -256,7 +256,7 @@ class KernelWriter {
     for (size_t i = 0; i < Inputs(); ++i) {
       if (MayBeCarried(i)) WriteLeanCarry(i);
     }
-    if (AnyCarried()) Line("    reset_before = reset;");
+    if (AnyCarried()) Line("    reset_before = reset != 0;");
     Line("  }}");
     Line("}}");
   }
@@ -286,8 +286,9 @@ class KernelWriter {
     }
     Line("    float x{} = 0.0f;", i);
     Line("    if (args.carried[{}] >= 0) {{", i);
-    Line("      const bool cut = t == edge || (args.in[{}].adjoint ? reset_before : reset);", i);
-    Line("      x{0} = cut ? init{0} : next{0};", i);
+    Line("      const bool cut = t == edge || (args.in[{}].adjoint ? reset_before : reset != 0);",
+         i);
+    Line("      x{0} = !cut ? next{0} : reset == kFromZeros ? 0.0f : init{0};", i);
     Line("    }} else {{");
     Line("      x{0} = Follow<{1}>(in{0}, more);", i, InputType(i));
     Line("      Advance(in{});", i);
