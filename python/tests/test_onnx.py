@@ -52,7 +52,9 @@ def randomised(layer):
 
 
 @pytest.mark.parametrize("kind", [ours.LSTM, ours.GRU, ours.RNN])
-@pytest.mark.parametrize("layers, both, batch_first", [(1, False, False), (2, True, False), (2, False, True), (1, True, True)])
+@pytest.mark.parametrize(
+    "layers, both, batch_first", [(1, False, False), (2, True, False), (2, False, True), (1, True, True)]
+)
 def test_drop_ins_run_equal(tmp_path, kind, layers, both, batch_first):
     layer = randomised(kind(5, 6, num_layers=layers, bidirectional=both, batch_first=batch_first))
     check(layer, tmp_path / "m.onnx", lengths=[7, 1, 3, 6])

@@ -1,8 +1,13 @@
 """Fast training of recurrent networks described as graphs with delays.
 
 ``Network`` compiles recurrent layers once for every shape, ``Run`` runs them on numpy arrays and on
-whatever else speaks DLPack. ``turbolstm.torch`` has drop-ins for ``torch.nn.LSTM``, ``GRU`` and
-``RNN``, ``turbolstm.onnx`` and ``turbolstm.weights`` read and write files, ``train`` trains classifiers of texts. Letters of shapes: T time, B batch, I input, H hidden, P projection, D directions.
+whatever else speaks DLPack. ``train`` trains classifiers of texts. Modules:
+
+- ``turbolstm.torch``: drop-ins for ``torch.nn.LSTM``, ``GRU`` and ``RNN``
+- ``turbolstm.sklearn``: estimators over sequences in scikit-learn's style
+- ``turbolstm.onnx``, ``turbolstm.keras``, ``turbolstm.weights``: models and weights of others
+
+Letters of shapes: T time, B batch, I input, H hidden, P projection, D directions.
 """
 
 from ._core import (

@@ -8,49 +8,26 @@ Needs neither the package onnx nor protobuf for Python.
 from __future__ import annotations
 
 import os
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy
 
 from . import _core
-from ._core import Network
+from .imported import ImportedLayer
 
-__all__ = ["Layer", "export", "load"]
+__all__ = ["export", "load"]
 
 _WHERE = "[turbolstm.onnx]"
 
 
-class Layer(NamedTuple):
-    """A recurrent node of an ONNX model."""
-
-    name: str
-    options: dict[str, Any]  # as turbolstm.Network and turbolstm.torch.Recurrent take them
-    batch_first: bool  # the node's layout
-    parameters: dict[str, numpy.ndarray]  # under PyTorch's names, with its order of gates
-
-    def network(self, **compile_options) -> Network:
-        """A ``turbolstm.Network`` of these options; what else it takes can be given here."""
-        return Network(**self.options, **compile_options)
-
-    def module(self):
-        """A ``turbolstm.torch.Recurrent`` with these weights."""
-        import torch
-
-        from .torch import Recurrent
-
-        module = Recurrent(**self.options, batch_first=self.batch_first)
-        module.load_state_dict({name: torch.from_numpy(value) for name, value in self.parameters.items()})
-        return module
-
-
-def load(path: str | os.PathLike) -> list[Layer]:
+def load(path: str | os.PathLike) -> list[ImportedLayer]:
     """The LSTM, GRU and RNN nodes of a model's main graph, in its order.
 
     clip, input_forget, direction, layout, linear_before_reset and peepholes are taken over; weights must be float32
     constants of the file. Error, naming the node: other activations than the operator's own (an RNN may have Relu),
     or whatever else our cells have not.
     """
-    return [Layer(*fields) for fields in _core.import_onnx_layers(os.fspath(path))]
+    return [ImportedLayer(*fields) for fields in _core.import_onnx_layers(os.fspath(path))]
 
 
 def export(what, path: str | os.PathLike) -> None:

@@ -31,9 +31,9 @@ def load(path: str | os.PathLike) -> dict[str, numpy.ndarray]:
     Error, naming the file and what is wrong with it: whatever is no such file.
     """
     path = os.fspath(path)
-    return _by_suffix(path, {".safetensors": _core.read_safetensors, ".npz": _read_npz, ".pt": _read_pt, ".pth": _read_pt})(
-        path
-    )
+    return _by_suffix(
+        path, {".safetensors": _core.read_safetensors, ".npz": _read_npz, ".pt": _read_pt, ".pth": _read_pt}
+    )(path)
 
 
 def metadata(path: str | os.PathLike) -> dict[str, str]:
@@ -46,7 +46,9 @@ def save(path: str | os.PathLike, weights: Mapping[str, Any], metadata: Mapping[
     path = os.fspath(path)
     if metadata and not path.endswith(".safetensors"):
         raise ValueError(f"[weights] {path}: only safetensors files hold metadata")
-    write = _by_suffix(path, {".safetensors": _write_safetensors, ".npz": _write_npz, ".pt": _write_pt, ".pth": _write_pt})
+    write = _by_suffix(
+        path, {".safetensors": _write_safetensors, ".npz": _write_npz, ".pt": _write_pt, ".pth": _write_pt}
+    )
     write(path, {str(name): _array(name, value) for name, value in weights.items()}, dict(metadata or {}))
 
 
@@ -111,7 +113,9 @@ def _read_npy(what: str, file, size: int) -> numpy.ndarray:
         count *= n
     rest = size - file.tell()
     if any(n < 0 for n in shape) or count * dtype.itemsize != rest:
-        raise Error(f"{what} has {rest} bytes of data, its shape {list(shape)} of {dtype} wants {count * dtype.itemsize}")
+        raise Error(
+            f"{what} has {rest} bytes of data, its shape {list(shape)} of {dtype} wants {count * dtype.itemsize}"
+        )
     data = numpy.frombuffer(bytearray(file.read()), dtype, count) if count else numpy.empty(0, dtype)
     return data.reshape(shape[::-1]).T if by_column else data.reshape(shape)
 
