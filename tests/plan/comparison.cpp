@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <list>
 
 #include "base/error.h"
 #include "graph/autodiff.h"
@@ -39,15 +38,18 @@ std::vector<ExecutableOptions> VerifiedPlans() {
   };
 }
 
-void RunOn(Execution* executable, const Bindings& bindings) {
+BoundBindings::BoundBindings(const Bindings& bindings, Execution* execution) {
   const std::vector<int32_t> lengths(bindings.lengths.begin(), bindings.lengths.end());
-  executable->SetShape(bindings.steps, bindings.batch, lengths, bindings.resets);
-  std::list<std::vector<float>> narrow;
+  execution->SetShape(bindings.steps, bindings.batch, lengths, bindings.resets);
   for (const auto& [name, array] : bindings.values) {
-    narrow.emplace_back(array.data.begin(), array.data.end());
-    executable->Bind(name, narrow.back());
+    narrow_.emplace_back(array.data.begin(), array.data.end());
+    execution->Bind(name, narrow_.back());
   }
-  for (const auto& [name, array] : bindings.indices) executable->BindIndices(name, array.data);
+  for (const auto& [name, array] : bindings.indices) execution->BindIndices(name, array.data);
+}
+
+void RunOn(Execution* executable, const Bindings& bindings) {
+  const BoundBindings bound(bindings, executable);
   executable->Run({bindings.training, bindings.seed, bindings.training_step});
 }
 

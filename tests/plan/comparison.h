@@ -1,5 +1,6 @@
 #pragma once
 
+#include <list>
 #include <map>
 #include <string>
 #include <vector>
@@ -21,6 +22,15 @@ std::vector<ExecutableOptions> VerifiedPlans();
 // Every output of the graph under these bindings, in the caller's layout.
 using Outputs = std::map<std::string, std::vector<float>>;
 Outputs Execute(const Graph& graph, const Bindings& bindings, const ExecutableOptions& options);
+
+// Sets the shape of bindings and binds everything; the execution must not outlive it.
+class BoundBindings {
+ public:
+  BoundBindings(const Bindings& bindings, Execution* execution);
+
+ private:
+  std::list<std::vector<float>> narrow_;
+};
 
 // Binds everything and runs once.
 void RunOn(Execution* executable, const Bindings& bindings);
