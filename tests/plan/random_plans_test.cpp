@@ -142,25 +142,28 @@ Spoilt WithoutAWait(Plan plan, Dice* dice) {
   return plan;
 }
 
-// Lets a task and one that it depends on change places, on one stream or across streams.
+// Turns a dependency round: on one stream the two tasks change places, else the earlier one waits
+// for the later one.
 Spoilt WithADependencyReversed(Plan plan, Dice* dice) {
   const Dependencies dependencies = DeriveDependencies(plan.partition.tasks);
   std::vector<std::pair<int32_t, int32_t>> edges;
   for (size_t t = 0; t < dependencies.size(); ++t) {
-    for (const int32_t before : dependencies[t])
+    for (const int32_t before : dependencies[t]) {
       edges.emplace_back(before, static_cast<int32_t>(t));
+    }
   }
   if (edges.empty()) return std::nullopt;
   const auto [before, after] = dice->Pick(edges);
   for (std::vector<int32_t>& stream : plan.schedule.streams) {
-    for (int32_t& task : stream) {
-      if (task == before) {
-        task = after;
-      } else if (task == after) {
-        task = before;
-      }
+    const auto first = std::ranges::find(stream, before);
+    const auto second = std::ranges::find(stream, after);
+    if (first != stream.end() && second != stream.end()) {
+      std::iter_swap(first, second);
+      return plan;
     }
   }
+  std::erase(plan.schedule.waits[static_cast<size_t>(after)], before);
+  plan.schedule.waits[static_cast<size_t>(before)].push_back(after);
   return plan;
 }
 
