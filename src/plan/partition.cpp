@@ -42,7 +42,8 @@ class Partitioner {
         options_(options),
         accesses_(graph, layout),
         users_(graph.weights.size(), 0),
-        wave_(graph, options.save_memory) {
+        wave_(graph, options.save_memory),
+        behind_(graph, options.save_memory) {
     result_.weights = WeightSlots(graph);
     result_.options = options;
     for (const Group& g : graph.groups) {
@@ -51,24 +52,7 @@ class Partitioner {
   }
 
   Partition Run() {
-    for (size_t g = 0; g < graph_.groups.size(); ++g) {
-      const auto id = static_cast<int32_t>(g);
-      if (JoinsWave(id)) {
-        AddToWave(id);
-      } else {
-        if (options_.one_by_one || wave_.ComesBefore(id) || IsBlockwise(group(id))) FlushWave();
-        if (IsBlockwise(group(id))) {
-          AddToWave(id);
-        } else {
-          PackWeights(id);
-          NextStep();
-          working_set_ = 0;
-          AddWholeTask(id);
-          turns_.push_back({id, turn_++, false});
-          ReleaseWeights(id);
-        }
-      }
-    }
+    for (size_t g = 0; g < graph_.groups.size(); ++g) Add(static_cast<int32_t>(g));
     FlushWave();
     if (options_.save_memory) {
       result_.places = BufferPlaces(graph_, turns_, layout_.steps(), options_.time_block);
@@ -80,11 +64,34 @@ class Partitioner {
  private:
   const Group& group(int32_t id) const { return graph_.groups[static_cast<size_t>(id)]; }
 
+  void Add(int32_t id) {
+    const bool follows = wave_.ComesBefore(id) || behind_.ComesBefore(id);
+    if (JoinsWave(id)) return AddToWave(id);
+    if (IsBlockwise(group(id))) {
+      FlushWave();
+      return AddToWave(id);
+    }
+    // Whoever needs all of the wave, such as a final state, need not keep others from joining it.
+    if (follows && TakesTurns() && !options_.save_memory) return behind_.Take(id);
+    if (follows || options_.one_by_one) FlushWave();
+    AddWhole(id);
+  }
+
+  void AddWhole(int32_t id) {
+    PackWeights(id);
+    NextStep();
+    working_set_ = 0;
+    AddWholeTask(id);
+    turns_.push_back({id, turn_++, false});
+    ReleaseWeights(id);
+  }
+
   // With one block there is nothing to take turns in: groups follow each other, so that a weight
   // is done with before the next group's are packed.
+  bool TakesTurns() const { return layout_.steps() > options_.time_block && !options_.one_by_one; }
+
   bool JoinsWave(int32_t id) const {
-    const bool one_block = layout_.steps() <= options_.time_block;
-    return !wave_.empty() && !one_block && !options_.one_by_one && wave_.CanTake(id);
+    return !wave_.empty() && TakesTurns() && wave_.CanTake(id) && !behind_.ComesBefore(id);
   }
 
   void AddToWave(int32_t id) {
@@ -138,6 +145,9 @@ class Partitioner {
     }
     ++turn_;
     wave_.Clear();
+    const std::vector<int32_t> behind = behind_.groups();
+    behind_.Clear();
+    for (const int32_t id : behind) AddWhole(id);
   }
 
   template <typename Visit>
@@ -267,6 +277,7 @@ class Partitioner {
   Partition result_;
   std::vector<int32_t> users_;  // stages to come that multiply by each weight
   Wave wave_;
+  Wave behind_;                   // groups that follow the wave as a whole
   std::vector<GroupTurn> turns_;  // by waves, and by what stands between them
   int32_t turn_ = 0;
   double working_set_ = 0;                                 // of the wave's blocks, see TaskCost
