@@ -16,13 +16,16 @@ words; without ours the ratios are PyTorch's.
 """
 
 import argparse
+import contextlib
 import csv
 import datetime
 import json
+import os
 import pathlib
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 from harness_cases import read_cases, read_models
 from harness_drivers import Driver, DriverError
@@ -59,6 +62,8 @@ def arguments():
     parser.add_argument("--cudnn", type=program, default=BUILD / "cudnn_rnn", help="cuDNN's program")
     parser.add_argument("--python", default=sys.executable, help="interpreter that has PyTorch")
     parser.add_argument("--min-time", type=float, default=0.05, help="least seconds per measurement of ours")
+    parser.add_argument("--prepare", type=int, metavar="N", default=min(16, os.cpu_count()),
+                        help="processes of ours that first run every case once, untimed, so that its kernels are compiled; 0: none (default %(default)s)")  # fmt: skip
     parser.add_argument("--output", type=pathlib.Path, default=HERE / "results", help="folder of the CSV and the plot")
     parser.add_argument("--resume", type=pathlib.Path, metavar="CSV", help="add what this file lacks")
     parser.add_argument("--report", type=pathlib.Path, metavar="CSV", help="run nothing: table and plot of this file")
@@ -84,9 +89,34 @@ def chosen_cases(options):
     return chosen
 
 
-def start_drivers(options):
+def arguments_of_programs(options):
     arguments = ["--shapes", options.shapes, "--device", "cuda", "--serve"]
-    arguments += [part for name in options.passes for part in ("--pass", name)]
+    return arguments + [part for name in options.passes for part in ("--pass", name)]
+
+
+def prepare(options):
+    """Our kernels of all cases are compiled, by several processes at once, and kept on disk."""
+    cases = chosen_cases(options)
+
+    def run(first):
+        try:
+            driver = Driver([options.ours, *arguments_of_programs(options), "--min-time", "0"])
+            driver.wait()
+        except DriverError:
+            return  # it will be left out
+        for _, case, precision in cases[first :: options.prepare]:
+            with contextlib.suppress(DriverError):  # it will say so again when it is timed
+                driver.ask(case["case"], precision)
+        driver.stop()
+
+    start = time.monotonic()
+    with ThreadPoolExecutor(max(1, options.prepare)) as processes:
+        list(processes.map(run, range(options.prepare)))
+    print(f"prepared {len(cases)} cases in {time.monotonic() - start:.0f} s", file=sys.stderr, flush=True)
+
+
+def start_drivers(options):
+    arguments = arguments_of_programs(options)
     commands = {
         "TurboLSTM": [options.ours, *arguments, "--min-time", options.min_time],
         "cuDNN": [options.cudnn, *arguments],
@@ -203,6 +233,8 @@ def measure_cases(options, drivers, results):
 
 def measure_all(options):
     """The path of the CSV."""
+    if options.prepare > 0:
+        prepare(options)
     drivers = start_drivers(options)
     if not drivers:
         sys.exit("no program runs on a GPU here")

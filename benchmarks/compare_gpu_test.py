@@ -55,7 +55,7 @@ class CompareTest(unittest.TestCase):
 
     def run_with(self, ours, cudnn, **more):
         """Rows of the CSV and what was said; PyTorch's program is left out."""
-        names = {"short": False, "precision": ["bf16"], "only": None, "passes": ["train"], "resume": None, "commit": "c"}
+        names = {"short": False, "precision": ["bf16"], "only": None, "passes": ["train"], "resume": None, "commit": "c", "prepare": 0}
         options = types.SimpleNamespace(**{**names, "ours": ours, "cudnn": cudnn, "python": "/nowhere/python", **more})
         options.shapes, options.output, options.min_time = self.folder / "shapes.json", self.folder, 0.05
         said = io.StringIO()
@@ -85,6 +85,11 @@ class CompareTest(unittest.TestCase):
         added = [row for row in rows if row["implementation"] == "TurboLSTM"][2:]
         self.assertEqual([(row["cell"], row["median_ms"]) for row in added], [("lstm", 2.0)])
         self.assertEqual(len([row for row in rows if row["implementation"] == "cuDNN"]), 2)
+
+    def test_ours_runs_every_case_before_anything_is_timed(self):
+        cudnn = self.program("cuDNN", {"standard/graph": 6.0})
+        _, said = self.run_with(self.program("TurboLSTM", {"": 2.0}, crash="lstm"), cudnn, prepare=2)
+        self.assertLess(said.index("prepared 3 cases"), said.index("out of memory"))
 
     def test_a_short_run_takes_marked_shapes_and_fp32_only_where_asked(self):
         options = types.SimpleNamespace(shapes=self.folder / "shapes.json", short=True, precision=None, only=None)
