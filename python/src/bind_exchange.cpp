@@ -15,6 +15,7 @@
 #include "exchange/onnx_import.h"
 #include "exchange/run_export.h"
 #include "io/atomic_file.h"
+#include "spec.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -23,49 +24,6 @@ namespace turbolstm {
 namespace {
 
 using Input = nb::ndarray<nb::ro>;
-
-// The options of turbolstm.Network by name; what is absent keeps its default.
-RecurrentSpec SpecOf(const nb::dict& options) {
-  RecurrentSpec spec;
-  for (const auto& [key, value] : options) {
-    const auto name = nb::cast<std::string>(key);
-    const auto take = [&](auto& field) {
-      field = nb::cast<std::remove_reference_t<decltype(field)>>(value);
-    };
-    if (name == "cell") {
-      take(spec.cell);
-    } else if (name == "input_size") {
-      take(spec.input);
-    } else if (name == "hidden_size") {
-      take(spec.hidden);
-    } else if (name == "num_layers") {
-      take(spec.layers);
-    } else if (name == "bias") {
-      take(spec.bias);
-    } else if (name == "bidirectional") {
-      take(spec.bidirectional);
-    } else if (name == "proj_size") {
-      take(spec.projection);
-    } else if (name == "zoneout") {
-      take(spec.zoneout);
-    } else if (name == "clip") {
-      take(spec.clip);
-    } else if (name == "coupled_gates") {
-      take(spec.coupled_gates);
-    } else if (name == "heads") {
-      take(spec.heads);
-    } else if (name == "delay") {
-      take(spec.delay);
-    } else if (name == "residual") {
-      take(spec.residual);
-    } else if (name == "reversed") {
-      take(spec.reversed);
-    } else {
-      Fail("[onnx] layers have no option '{}'", name);
-    }
-  }
-  return spec;
-}
 
 nb::dict OptionsDict(const RecurrentSpec& spec) {
   nb::dict options;

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "bind.h"
 #include "data/utf8.h"
-#include "kernels/cell_kernels.h"
+#include "spec.h"
 #include "train/text_task.h"
 #include "train/trained_run.h"
 #include "train/trainer.h"
@@ -20,22 +20,13 @@ using namespace nb::literals;
 namespace turbolstm {
 namespace {
 
-void RegisterKernels() {
-  static const bool done = [] {
-    RegisterCellKernels();
-    RegisterDeviceCellKernels();
-    return true;
-  }();
-  static_cast<void>(done);
-}
-
 nb::dict DictOf(const EpochReport& report) {
   nb::dict dict;
   dict["epoch"] = report.epoch;
   dict["train_loss"] = report.train_loss;
   dict["held_out_samples"] = report.held_out.samples;
   dict["held_out_loss"] = report.held_out.loss;
-  dict["accuracy"] = report.held_out.accuracy;
+  dict["held_out_accuracy"] = report.held_out.accuracy;
   dict["seconds"] = report.seconds;
   dict["evaluation_seconds"] = report.evaluation_seconds;
   dict["tokens_per_second"] = report.tokens_per_second;
@@ -112,7 +103,7 @@ nb::tuple Train(const std::string& toml, const std::string& source,
   std::string folder;
   {
     const nb::gil_scoped_release release;
-    RegisterKernels();
+    RegisterKernelsOnce();
     const Config config = ParseConfig(toml, source, overrides);
     folder = config.output.directory;
     const RunDirectory directory(folder);
@@ -166,7 +157,7 @@ void BindTrain(nb::module_& module) {
           "__init__",
           [](TrainedRun* self, const std::filesystem::path& directory, const std::string& device) {
             const nb::gil_scoped_release release;
-            RegisterKernels();
+            RegisterKernelsOnce();
             new (self) TrainedRun(directory, device);
           },
           "directory"_a, "device"_a = "auto")

@@ -36,6 +36,8 @@ NB_MODULE(_core, module) {
   turbolstm::BindDevices(module);
   turbolstm::BindRecurrent(module);
   turbolstm::BindExchange(module);
+  turbolstm::BindEquations(module);
+  turbolstm::BindPlan(module);
   turbolstm::BindTrain(module);
   turbolstm::BindWeights(module);
   turbolstm::BindDeviceNetwork(module);

@@ -39,7 +39,7 @@ def test_training_reports_and_leaves_a_run(reviews, tmp_path, capsys):
     seen, batches = [], []
     done = turbolstm.train(config(reviews, tmp_path), on_epoch=seen.append, on_batch=batches.append, progress=True)
     assert done.epochs == seen and [epoch["epoch"] for epoch in seen] == list(range(1, 7))
-    assert seen[-1]["accuracy"] > 0.9 and seen[-1]["train_loss"] < seen[0]["train_loss"]
+    assert seen[-1]["held_out_accuracy"] > 0.9 and seen[-1]["train_loss"] < seen[0]["train_loss"]
     assert len(batches) == 6 * 27 and batches[-1]["batch"] == batches[-1]["batches"] == 27
     assert len(capsys.readouterr().err.splitlines()) == 6
     run = done.load("cpu")

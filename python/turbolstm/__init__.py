@@ -6,6 +6,8 @@ whatever else speaks DLPack. ``train`` trains classifiers of texts. Modules:
 - ``turbolstm.torch``: drop-ins for ``torch.nn.LSTM``, ``GRU`` and ``RNN``
 - ``turbolstm.sklearn``: estimators over sequences in scikit-learn's style
 - ``turbolstm.onnx``, ``turbolstm.keras``, ``turbolstm.weights``: models and weights of others
+- ``turbolstm.equations``: cells of one's own
+- ``turbolstm.plotting``: pictures for notebooks
 
 Letters of shapes: T time, B batch, I input, H hidden, P projection, D directions.
 """
@@ -23,13 +25,17 @@ from ._core import (
     cells,
     devices,
 )
+from .equations import Cell
+from .planning import Plan, plan
 from .training import Training, train
 
 __all__ = [
+    "Cell",
     "CellInfo",
     "DeviceInfo",
     "Error",
     "Network",
+    "Plan",
     "Run",
     "StateInfo",
     "TrainedRun",
@@ -38,5 +44,6 @@ __all__ = [
     "__version__",
     "cells",
     "devices",
+    "plan",
     "train",
 ]

@@ -18,7 +18,7 @@ class Training(NamedTuple):
     """What a training run left."""
 
     directory: str  # with best.safetensors, checkpoint.safetensors, vocabulary.txt, config.toml, log.csv
-    epochs: list[dict[str, Any]]  # an entry an epoch: train_loss, held_out_loss, accuracy, seconds, ...
+    epochs: list[dict[str, Any]]  # an entry an epoch: train_loss, held_out_loss, held_out_accuracy, seconds, ...
 
     def load(self, device: str = "auto") -> TrainedRun:
         """The weights of the best epoch, ready to answer."""
@@ -60,7 +60,7 @@ def _reporting(on_epoch, progress: bool):
         return on_epoch
 
     def report(epoch):
-        held_out = f"  held-out loss {epoch['held_out_loss']:.4f}  accuracy {epoch['accuracy']:.4f}"
+        held_out = f"  held-out loss {epoch['held_out_loss']:.4f}  accuracy {epoch['held_out_accuracy']:.4f}"
         print(
             f"epoch {epoch['epoch']}  train loss {epoch['train_loss']:.4f}"
             f"{held_out if epoch['held_out_samples'] else ''}  {epoch['seconds']:.1f} s",

@@ -113,7 +113,7 @@ class CellScope {
 struct Cell {
   std::string_view name;
   std::string_view description;  // one line, with the source of the equations
-  Value (*equations)(CellScope& cell);
+  std::function<Value(CellScope& cell)> equations;
   bool projects = false;  // wants options.projection > 0
 
   // Adds the cell to the builder's graph, walking in the builder's direction; x: Step [I].
@@ -121,9 +121,13 @@ struct Cell {
                    const CellPlace& place = {}) const;
 };
 
-// In the order in which they are listed for people.
+// Those that come with the library, in the order in which they are listed for people.
 const std::vector<Cell>& AllCells();
-// Throws, with all names, when there is none of that name.
+// Adds a cell of the user's, for as long as the process lives; any thread may. Error: there is one
+// of that name.
+const Cell& AddCell(const std::string& name, const std::string& description,
+                    std::function<Value(CellScope& cell)> equations, bool projects = false);
+// Either kind. Throws, with all names, when there is none of that name.
 const Cell& FindCell(std::string_view name);
 
 }  // namespace turbolstm

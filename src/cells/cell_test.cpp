@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/error_test.h"
 #include "graph/analysis.h"
 
 namespace turbolstm {
@@ -172,6 +173,28 @@ TEST(Cells, ForgetBiasFillsItsRowsOnly) {
       EXPECT_EQ(values[i] == wanted, forget) << spec.name << " " << i;
     }
   }
+}
+
+TEST(UserCell, IsFoundByItsNameAndRefusedTwice) {
+  const auto equations = [](CellScope& cell) {
+    const Value h = cell.State("h", cell.H());
+    return cell.Define(h, Tanh(cell.Gates(1, h)));
+  };
+  AddCell("my_cell", "a plain one", equations);
+  EXPECT_EQ(FindCell("my_cell").description, "a plain one");
+  Graph graph;
+  Builder builder(&graph);
+  CellOptions options;
+  options.input = 2;
+  options.hidden = 3;
+  const CellResult result =
+      FindCell("my_cell").Build(&builder, builder.Input("x", Domain::kStep, {2}), options);
+  EXPECT_EQ(result.states.size(), 1);
+  EXPECT_EQ(result.parameters.size(), 4);
+  EXPECT_THROW(AddCell("my_cell", "", equations), Error);
+  EXPECT_THROW(AddCell("lstm", "", equations), Error);
+  EXPECT_THROW(AddCell("nothing", "", nullptr), Error);
+  ExpectParts(ErrorOf([] { FindCell("mine"); }), {"lstm", "my_cell"});
 }
 
 }  // namespace

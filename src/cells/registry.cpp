@@ -1,3 +1,7 @@
+#include <algorithm>
+#include <deque>
+#include <mutex>
+
 #include "base/error.h"
 #include "cells/families.h"
 
@@ -29,12 +33,66 @@ const std::vector<Cell>& AllCells() {
   return cells;
 }
 
-const Cell& FindCell(std::string_view name) {
-  std::vector<std::string_view> names;
-  for (const Cell& cell : AllCells()) {
-    if (cell.name == name) return cell;
-    names.push_back(cell.name);
+namespace {
+
+// Cells of users, which stay where they are.
+class UserCells {
+ public:
+  const Cell* Find(std::string_view name, std::vector<std::string>* names) const {
+    const std::lock_guard lock(mutex_);
+    for (const Entry& entry : entries_) {
+      if (entry.name == name) return &entry.cell;
+      names->push_back(entry.name);
+    }
+    return nullptr;
   }
+
+  const Cell& Add(const std::string& name, const std::string& description,
+                  std::function<Value(CellScope&)> equations, bool projects) {
+    const std::lock_guard lock(mutex_);
+    for (const Entry& entry : entries_) {
+      TL_CHECK(entry.name != name, "[cell] there is a cell '{}' already", name);
+    }
+    Entry& entry = entries_.emplace_back(Entry{name, description, {}});
+    entry.cell = {entry.name, entry.description, std::move(equations), projects};
+    return entry.cell;
+  }
+
+ private:
+  struct Entry {
+    std::string name, description;
+    Cell cell;
+  };
+  mutable std::mutex mutex_;
+  std::deque<Entry> entries_;
+};
+
+UserCells& Users() {
+  // Never destroyed: equations may belong to an interpreter that has ended by then.
+  static auto* const cells = new UserCells;
+  return *cells;
+}
+
+const Cell* FindBuiltIn(std::string_view name) {
+  const auto found = std::ranges::find(AllCells(), name, &Cell::name);
+  return found == AllCells().end() ? nullptr : &*found;
+}
+
+}  // namespace
+
+const Cell& AddCell(const std::string& name, const std::string& description,
+                    std::function<Value(CellScope&)> equations, bool projects) {
+  TL_CHECK(!name.empty() && equations, "[cell] got a cell without {}, wants both",
+           name.empty() ? "a name" : "equations");
+  TL_CHECK(FindBuiltIn(name) == nullptr, "[cell] there is a cell '{}' already", name);
+  return Users().Add(name, description, std::move(equations), projects);
+}
+
+const Cell& FindCell(std::string_view name) {
+  if (const Cell* const cell = FindBuiltIn(name)) return *cell;
+  std::vector<std::string> names;
+  for (const Cell& cell : AllCells()) names.emplace_back(cell.name);
+  if (const Cell* const cell = Users().Find(name, &names)) return *cell;
   Fail("[cell] there is no cell '{}'; there are {}", name, fmt::join(names, ", "));
 }
 
