@@ -16,7 +16,7 @@ environment=build/docs/env
 
 rm -rf build/docs/source build/docs/package
 mkdir -p build/docs/source build/docs/package
-git ls-files -z -- '*.md' '*.txt' '*.toml' LICENSE docs examples scripts benchmarks/results tests/testing |
+git -c safe.directory="$PWD" ls-files -z -- '*.md' '*.txt' '*.toml' LICENSE docs examples scripts benchmarks/results tests/testing |
   xargs -0 cp --parents --target-directory=build/docs/source
 # The package as it was installed, with the types of its compiled part but without that part.
 installed=$("$package/bin/python" -c 'import importlib.util; print(importlib.util.find_spec("turbolstm").submodule_search_locations[0])')

@@ -36,6 +36,7 @@ select_files() {  # select_files <extended regular expression>: the existing fil
 }
 mapfile -t code < <(select_files '\.(h|cpp|cu|cuh)$')
 mapfile -t scripts < <(select_files '(\.sh|^\.ci/run)$')
+mapfile -t python < <(select_files '\.py$')
 mapfile -t texts < <(select_files '(\.(h|cpp|cu|cuh|py|sh|md|txt|cmake|json|toml|yaml|dot)|^\.ci/run|^\.clang-.*)$')
 # Tests are compiled with all warnings; tidying them as well would double the time.
 mapfile -t tidied < <(select_files '^(src|python/src)/.*\.cpp$' | grep -vE '_(test|bench|fuzz|cuda|ascend)\.cpp$')
@@ -60,6 +61,14 @@ tidy() {
     { grep -vE '^[0-9]+ warnings? (generated|treated)' build/tidy.log; return 1; }
 }
 
+# In an environment of its own, made once.
+ruff() {
+  local environment=build/lint-env
+  [ -d "$environment" ] || /usr/bin/python3 -m venv "$environment"
+  "$environment/bin/python" -m pip install --quiet --disable-pip-version-check --requirement tools/requirements_lint.txt
+  "$environment/bin/ruff" check --quiet "$@"
+}
+
 [ ${#code[@]} -eq 0 ] || check clang-format clang-format-14 --dry-run --Werror "${code[@]}"
 check check_includes python3 tools/check_includes.py
 check check_includes_test python3 tools/check_includes_test.py --quiet
@@ -68,6 +77,7 @@ if [ ${#texts[@]} -gt 0 ]; then
   check codespell codespell --ignore-words tools/codespell_ignore.txt "${texts[@]}"
   check trailing-space trailing_space
 fi
+[ ${#python[@]} -eq 0 ] || check ruff ruff "${python[@]}"
 [ ${#scripts[@]} -eq 0 ] || check shellcheck shellcheck "${scripts[@]}"
 mkdir -p build
 [ ${#tidied[@]} -eq 0 ] || check clang-tidy tidy

@@ -69,7 +69,7 @@ def test_exported_layer_runs(tmp_path):
     assert text.count("largest difference") == 3
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/python.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/python.md", "docs/pytorch.md", "docs/cells.md"])
 def test_code_of_the_pages_runs(page):
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
     assert blocks

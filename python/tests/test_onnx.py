@@ -30,7 +30,10 @@ def check(layer, path, steps=7, batch=4, lengths=None, seed=1):
     lengths = [steps] * batch if lengths is None else lengths
     axes = (batch, steps) if layer.batch_first else (steps, batch)
     x = torch.randn(*axes, layer.input_size, generator=generator)
-    infos = ours._compile(layer._settings()).states
+    options, _ = turbolstm.onnx._describe(layer)
+    infos = {}  # by state: its layers and directions
+    for info in turbolstm.Network(**options).states:
+        infos.setdefault(info.state, []).append(info)
     states = [torch.rand(len(parts), batch, parts[0].size, generator=generator) for parts in infos.values()]
     with torch.no_grad():
         y, finals = layer.eval()(x, states[0] if len(states) == 1 else tuple(states), lengths=lengths)
