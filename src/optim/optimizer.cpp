@@ -63,9 +63,17 @@ Optimizer::Chunk Optimizer::ChunkOf(const Task& task) {
   return chunk;
 }
 
-void Optimizer::Step(const ParallelFor& parallel_for) {
+void Optimizer::Begin() {
   ++steps_;
   Prepare();
+}
+
+void Optimizer::UpdateRange(size_t parameter, size_t first, size_t size) {
+  Update(ChunkOf({parameter, first, size}));
+}
+
+void Optimizer::Step(const ParallelFor& parallel_for) {
+  Begin();
   parallel_for(static_cast<int64_t>(tasks_.size()),
                [&](int64_t i) { Update(ChunkOf(tasks_[static_cast<size_t>(i)])); });
 }

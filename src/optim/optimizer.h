@@ -44,6 +44,10 @@ class Optimizer {
   // One update of every weight from its gradient; a task is a chunk of a parameter.
   void Step(const ParallelFor& parallel_for = SerialFor);
 
+  // The same in parts: Begin, then every element of every parameter once, from any thread.
+  void Begin();
+  void UpdateRange(size_t parameter, size_t first, size_t size);
+
   void set_learning_rate(double learning_rate);
   double learning_rate() const { return options_.learning_rate; }
 

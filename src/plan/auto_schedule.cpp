@@ -13,7 +13,7 @@ namespace {
 constexpr int64_t kRowsOfSum = 256;
 
 // Less than an estimate can tell apart.
-constexpr double kHardlyLonger = 1.015;
+constexpr double kHardlyLonger = 1.02;
 
 int64_t CeilDiv(int64_t a, int64_t b) {
   return (a + b - 1) / b;

@@ -108,6 +108,11 @@ double TaskCost(const LoweredGraph& graph, const RowLayout& layout, const Task& 
   return model.task + share * seconds;
 }
 
+double UpdateCost(int64_t elements, const CostModel& model) {
+  constexpr double kTouched = 8;  // numbers read and written
+  return model.task + kTouched * sizeof(float) * static_cast<double>(elements) / model.bytes;
+}
+
 double BytesOfWeights(const LoweredGraph& graph, const std::vector<int32_t>& groups) {
   std::set<int32_t> read;
   double bytes = 0;

@@ -12,7 +12,7 @@ struct CostModel {
   double product_flops = 2.3e11;  // a second, in matrix products with many rows
   double pointwise_flops = 6e10;  // a second, in fused programs
   double bytes = 4e10;            // a second, of operands that lie in the second-level cache
-  double far_bytes = 4e10;        // a second, beside that, of those that do not
+  double far_bytes = 1e11;        // a second, beside that, of those that do not
   double weights = 1.4e11;        // bytes a second of weights, which a call reads once
   double far_weights = 1.05e11;   // of weights that the second-level cache does not hold
   double sums = 1.2e11;           // bytes a second of a sum that is read and written again
@@ -27,6 +27,9 @@ struct CostModel {
 // afar.
 double TaskCost(const LoweredGraph& graph, const RowLayout& layout, const Task& task,
                 double working_set, const CostModel& model = {});
+
+// Of a change of so many elements of a parameter: an optimiser keeps two numbers for each.
+double UpdateCost(int64_t elements, const CostModel& model = {});
 
 // Bytes of the packed weights that the groups multiply by.
 double BytesOfWeights(const LoweredGraph& graph, const std::vector<int32_t>& groups);

@@ -39,6 +39,17 @@ ExecutableOptions Resolved(ExecutableOptions options) {
   return options;
 }
 
+void AddUpdates(const UpdateOptions& options, LoweredGraph* graph) {
+  graph->updates.clear();
+  for (const UpdateOptions::Parameter& parameter : options.parameters) {
+    const NamedView& gradient = OutputNamed(*graph, parameter.gradient);
+    const NamedView& value = InputNamed(*graph, parameter.name, false);
+    TL_CHECK(gradient.domain == Domain::kStatic && gradient.view.width == value.view.width,
+             "[plan] '{}' is no gradient of '{}'", parameter.gradient, parameter.name);
+    graph->updates.push_back({gradient.view, value.view, OutputNamed(*graph, options.guard).view});
+  }
+}
+
 }  // namespace
 
 Executable::Executable(Graph graph, const ExecutableOptions& options,
@@ -53,6 +64,7 @@ Executable::Executable(LoweredGraph lowered, const ExecutableOptions& options,
       options_(Resolved(options)),
       pool_(pool ? std::move(pool) : std::make_shared<StreamPool>(options_.streams)),
       memory_(lowered_, options_.streams) {
+  AddUpdates(options_.updates, &lowered_);
   TL_CHECK(pool_->streams() >= options_.streams, "[plan] the pool has {} streams, wants {}",
            pool_->streams(), options_.streams);
   state_ = {.graph = &lowered_, .layout = &layout_, .memory = &memory_, .weights = &weights_};
@@ -303,6 +315,12 @@ void Executable::RunTask(int32_t index, int stream) {
     }
     return;
   }
+  if (work.update >= 0) {
+    if (update_) {
+      update_(static_cast<size_t>(work.update), task.row_begin, task.row_end - task.row_begin);
+    }
+    return;
+  }
   runner.SetBlock(task.time_begin);
   RunGroup(lowered_.groups[static_cast<size_t>(work.group)], task, work, &runner);
 }
@@ -344,6 +362,19 @@ void Executable::RunGroup(const Group& group, const Task& task, const Work& work
     case WorkKind::kWhole:
       return runner->RunWhole(group.stages[0]);
   }
+}
+
+std::span<const float> Executable::GradientOf(size_t i) const {
+  return StaticValue(lowered_.updates[i].gradient);
+}
+
+std::span<const float> Executable::Guard() const {
+  return StaticValue(lowered_.updates.front().guard);
+}
+
+std::span<const float> Executable::StaticValue(const View& view) const {
+  return {reinterpret_cast<const float*>(memory_.base(view.buffer, 0)) + view.column,
+          static_cast<size_t>(view.width)};
 }
 
 bool Executable::IsReady(const NamedView& output) const {

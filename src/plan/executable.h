@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -32,6 +33,16 @@ struct TuneOptions {
   std::string machine;          // more that tells machines apart than MachineName
 };
 
+// Parameters that change within a run, see Executable::OnUpdate.
+struct UpdateOptions {
+  struct Parameter {
+    std::string gradient;  // an output
+    std::string name;
+  };
+  std::vector<Parameter> parameters;
+  std::string guard;  // an output that is known before any of them changes
+};
+
 struct ExecutableOptions {
   Precision precision = Precision::kFloat32;
   int streams = 0;  // 0: one for each core
@@ -47,6 +58,7 @@ struct ExecutableOptions {
   // everything else of the forward pass again (see RecomputeActivations), and lets values share
   // memory where some wait for that (see BufferPlaces).
   bool recompute = false;
+  UpdateOptions updates = {};
   // Inputs that the caller has only after a first half of the run, see RunEarly.
   std::vector<std::string> late_inputs = {};
 };
@@ -78,6 +90,15 @@ class Executable final : public Execution {
   // first half has made can be read and the late inputs bound; what was bound before stays.
   void RunEarly(const RunOptions& options = {});
   void RunLate();
+
+  // What changes elements [first, first + size) of parameter i of UpdateOptions. Called in a run,
+  // from several threads at once, each element once, when its gradient is complete and nobody reads
+  // the parameter any more. The parameter must be bound to memory that may be written.
+  using Update = std::function<void(size_t i, int64_t first, int64_t size)>;
+  void OnUpdate(Update update) { update_ = std::move(update); }
+  // Of parameter i, during Update: its gradient, and the guard.
+  std::span<const float> GradientOf(size_t i) const;
+  std::span<const float> Guard() const;
 
   // Step values as a PackedSequence has them: [rows, F], the rows of all sequences that reach a
   // step one after the other, longest first (of equally long ones the first first).
@@ -126,6 +147,7 @@ class Executable final : public Execution {
   std::span<const float> Unpacked(const NamedView& value);
   bool IsBound(const NamedView& value) const;
   void KeepBoundOutputs();
+  std::span<const float> StaticValue(const View& view) const;
   void RunTask(int32_t task, int stream);
   void RunGroup(const Group& group, const Task& task, const Work& work, StageRunner* runner);
   const Plan& PlanFor(int64_t steps, int64_t batch);
@@ -150,6 +172,7 @@ class Executable final : public Execution {
   std::map<std::string, Bound, std::less<>> bound_;
   std::map<std::string, std::vector<float>, std::less<>> unpacked_;
   RunState state_;
+  Update update_;
   std::vector<StageRunner> runners_;
   std::vector<TaskTime> times_;
   bool record_times_ = false;

@@ -130,6 +130,14 @@ struct NamedView {
   std::vector<int64_t> features;
 };
 
+// A change of a parameter that is made within a run, as soon as its gradient is complete and nobody
+// reads the parameter any more.
+struct ParameterUpdate {
+  View gradient;   // Static
+  View parameter;  // as large
+  View guard;      // Static; known before
+};
+
 // A graph made ready for any shape: groups in an order that honours every dependency.
 struct LoweredGraph {
   Precision precision = Precision::kFloat32;
@@ -141,6 +149,7 @@ struct LoweredGraph {
   std::optional<size_t> first_late;
   std::vector<NamedView> inputs;  // graph inputs and parameters
   std::vector<NamedView> outputs;
+  std::vector<ParameterUpdate> updates;  // behind all groups
 };
 
 template <typename Visit>

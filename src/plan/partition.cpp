@@ -54,6 +54,8 @@ class Partitioner {
   Partition Run() {
     for (size_t g = 0; g < graph_.groups.size(); ++g) Add(static_cast<int32_t>(g));
     FlushWave();
+    NextStep();
+    for (size_t i = 0; i < graph_.updates.size(); ++i) AddUpdates(static_cast<int32_t>(i));
     if (options_.save_memory) {
       result_.places = BufferPlaces(graph_, turns_, layout_.steps(), options_.time_block);
       result_.places.Apply(result_.tasks);
@@ -241,6 +243,30 @@ class Partitioner {
     accesses_.AddTo(
         g, first, [&](int32_t weight) { return PackedAccess(weight); }, &task);
     Add(std::move(task), {.group = id, .first = first});
+  }
+
+  // Elements are independent, and a part is worth a task.
+  void AddUpdates(int32_t id) {
+    constexpr int64_t kPart = int64_t{1} << 15;
+    const ParameterUpdate& update = graph_.updates[static_cast<size_t>(id)];
+    for (int64_t first = 0; first < update.parameter.width; first += kPart) {
+      Task task;
+      task.name = "update " + graph_.buffers[static_cast<size_t>(update.parameter.buffer)].name;
+      task.group = -1 - static_cast<int32_t>(graph_.weights.size()) - id;
+      task.row_begin = first;
+      task.row_end = std::min(update.parameter.width, first + kPart);
+      task.cost = UpdateCost(task.row_end - task.row_begin);
+      task.reads = {Columns(update.gradient, task), WholeAccess(layout_, update.guard)};
+      task.writes = {Columns(update.parameter, task)};
+      Add(std::move(task), {.update = id});
+    }
+  }
+
+  Access Columns(const View& view, const Task& task) const {
+    Access access = WholeAccess(layout_, view);
+    access.column_begin = view.column + task.row_begin;
+    access.column_end = view.column + task.row_end;
+    return access;
   }
 
   void Add(Task task, const Work& work) {

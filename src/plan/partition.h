@@ -33,7 +33,8 @@ inline constexpr int64_t kMostChosenBlocks = 256;
 // What task i does, beside its tile.
 struct Work {
   int32_t weight = -1;  // packs a part of a weight, or ...
-  int32_t group = -1;   // ... runs a group; for a reduction the tile's rows are columns
+  int32_t group = -1;   // ... runs a group; for a reduction the tile's rows are columns, or ...
+  int32_t update = -1;  // ... changes elements of a parameter, which the tile's rows are
   PackingPart part{};   // of the weight
   bool first = true;    // a reduction's first part: writes its result instead of adding to it
 };

@@ -34,13 +34,14 @@ std::string Escaped(std::string_view text) {
   return escaped;
 }
 
-// Hues that people who see fewer colours can tell apart as well; blue, orange, green, purple, grey.
+// Hues that people who see fewer colours can tell apart as well; blue, orange, green, purple, grey,
+// red.
 std::string Colour(TaskKind kind, size_t shade, size_t shades) {
   struct Hue {
     int degrees, saturation;
   };
   constexpr std::array<Hue, kTaskKinds.size()> kHues{
-      {{212, 75}, {32, 90}, {152, 55}, {285, 40}, {0, 0}}};
+      {{212, 75}, {32, 90}, {152, 55}, {285, 40}, {0, 0}, {345, 65}}};
   const Hue hue = kHues[static_cast<size_t>(kind)];
   const double position =
       shades < 2 ? 0.3 : static_cast<double>(shade) / static_cast<double>(shades - 1);
@@ -63,7 +64,7 @@ class Picture {
       : graph_(graph), plan_(plan), times_(times), timeline_(TimelineOf(graph, plan, times)) {
     for (const Work& work : plan.partition.work) {
       const TaskKind kind = KindOfTask(graph, work);
-      shades_[kind].try_emplace(work.weight >= 0 ? -1 - work.weight : work.group, 0);
+      shades_[kind].try_emplace(GroupOf(work), 0);
     }
     for (auto& [kind, groups] : shades_) {
       size_t shade = 0;
@@ -89,6 +90,11 @@ class Picture {
   }
 
  private:
+  // Within a kind.
+  static int32_t GroupOf(const Work& work) {
+    return std::max({work.weight, work.group, work.update});
+  }
+
   double X(double seconds) const {
     const double whole = timeline_.seconds > 0 ? timeline_.seconds : 1;
     return kLeft + (kWidth - kLeft - kRight) * seconds / whole;
@@ -124,7 +130,7 @@ class Picture {
     const Work& work = plan_.partition.work[i];
     const TaskKind kind = KindOfTask(graph_, work);
     const auto& groups = shades_[kind];
-    const size_t shade = groups.at(work.weight >= 0 ? -1 - work.weight : work.group);
+    const size_t shade = groups.at(GroupOf(work));
     const double x = X(times_[i].start);
     // A white edge parts tasks that are wide enough to have one.
     const double width = std::max(0.4, X(times_[i].finish) - x);

@@ -65,12 +65,15 @@ std::string_view Name(TaskKind kind) {
       return "pointwise";
     case TaskKind::kPacking:
       return "packing";
+    case TaskKind::kUpdate:
+      return "updates";
   }
   return "?";
 }
 
 TaskKind KindOfTask(const LoweredGraph& graph, const Work& work) {
   if (work.weight >= 0) return TaskKind::kPacking;
+  if (work.update >= 0) return TaskKind::kUpdate;
   const Group& group = graph.groups[static_cast<size_t>(work.group)];
   switch (KindOfWork(group)) {
     case WorkKind::kLoop:

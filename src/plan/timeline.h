@@ -19,10 +19,11 @@ enum class TaskKind : uint8_t {
   kSum,        // sums over rows: gradients of weights
   kPointwise,  // the rest of the network
   kPacking,    // weights brought into the layout that products read
+  kUpdate,     // an optimiser's changes of parameters
 };
-inline constexpr std::array kTaskKinds{TaskKind::kLoop, TaskKind::kProduct, TaskKind::kSum,
-                                       TaskKind::kPointwise, TaskKind::kPacking};
-// "loops", "products", "sums", "pointwise", "packing".
+inline constexpr std::array kTaskKinds{TaskKind::kLoop,      TaskKind::kProduct, TaskKind::kSum,
+                                       TaskKind::kPointwise, TaskKind::kPacking, TaskKind::kUpdate};
+// "loops", "products", "sums", "pointwise", "packing", "updates".
 std::string_view Name(TaskKind kind);
 TaskKind KindOfTask(const LoweredGraph& graph, const Work& work);
 

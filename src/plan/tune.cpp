@@ -50,6 +50,9 @@ std::string KeyOf(const LoweredGraph& graph, const ExecutableOptions& options, i
     key += fmt::format("buffer {} {} {} {} {}\n", Name(buffer.domain), buffer.width,
                        static_cast<int>(buffer.dtype), buffer.local, buffer.ring);
   }
+  for (const ParameterUpdate& update : graph.updates) {
+    key += fmt::format("update {} of {}\n", ViewText(update.parameter), ViewText(update.gradient));
+  }
   for (const Group& group : graph.groups) {
     key += fmt::format("group {} {} {} {}\n", group.name, Name(group.kind), Name(group.domain),
                        static_cast<int>(group.direction));

@@ -1,6 +1,7 @@
 #include "train/host_training_step.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/error.h"
 #include "base/read_file.h"
@@ -26,7 +27,8 @@ HostTrainingStep::HostTrainingStep(const Model& model, Parameters* parameters, c
                    .schedule = ScheduleNamed(config.train.schedule),
                    .tune = HostTuning(config.train.tune),
                    .given_plan = config.train.plan.empty() ? "" : ReadFile(config.train.plan),
-                   .recompute = config.train.recompute},
+                   .recompute = config.train.recompute,
+                   .updates = UpdatesOf(model, config.train)},
                   pool_) {
   parameters_->BindTo(&executable_);
   std::vector<OptimizedParameter> optimized;
@@ -41,6 +43,13 @@ HostTrainingStep::HostTrainingStep(const Model& model, Parameters* parameters, c
       chunks_.push_back({i, first, std::min(kOptimizerChunk, weight.size() - first)});
     }
   }
+  if (config_.clip_norm == 0) {
+    for (size_t i = 0; i < gradients_.size(); ++i) {
+      if (has_gradient_[i]) updated_in_run_.push_back(i);
+    }
+    executable_.OnUpdate(
+        [this](size_t i, int64_t first, int64_t size) { UpdateInRun(i, first, size); });
+  }
   for (size_t i = 0; i < gradients_.size(); ++i) {
     gradient_spans_.emplace_back(gradients_[i]);
     optimized.push_back(
@@ -52,9 +61,49 @@ HostTrainingStep::HostTrainingStep(const Model& model, Parameters* parameters, c
                               .momentum = config_.momentum});
 }
 
+// Without clipping, which needs all gradients first, an update is a task of the run.
+UpdateOptions HostTrainingStep::UpdatesOf(const Model& model, const TrainConfig& config) {
+  UpdateOptions updates{.parameters = {}, .guard = "loss"};
+  if (config.clip_norm > 0) return updates;
+  const Graph graph = WithLossGradients(model);
+  for (const ParameterSpec& spec : model.parameters()) {
+    const std::string gradient = GradientName(spec.name);
+    if (graph.FindOutput(gradient) != kNoNode) updates.parameters.push_back({gradient, spec.name});
+  }
+  return updates;
+}
+
+void HostTrainingStep::UpdateInRun(size_t update, int64_t first, int64_t size) {
+  const size_t parameter = updated_in_run_[update];
+  const auto begin = static_cast<size_t>(first);
+  const auto count = static_cast<size_t>(size);
+  std::ranges::copy(executable_.GradientOf(update).subspan(begin, count),
+                    gradients_[parameter].begin() + first);
+  if (updating_ && std::isfinite(executable_.Guard()[0])) {
+    optimizer_->UpdateRange(parameter, begin, count);
+  }
+}
+
 void HostTrainingStep::Train(const Batch& batch, int64_t step) {
-  ComputeGradients(batch, step);
-  Update();
+  if (updated_in_run_.empty()) {
+    ComputeGradients(batch, step);
+    return Update();
+  }
+  const int64_t steps = optimizer_->steps();
+  optimizer_->Begin();
+  updating_ = true;
+  try {
+    ComputeGradients(batch, step);
+  } catch (...) {
+    updating_ = false;
+    optimizer_->set_steps(steps);
+    throw;
+  }
+  updating_ = false;
+  for (size_t i = 0; i < gradients_.size(); ++i) {
+    if (!has_gradient_[i]) optimizer_->UpdateRange(i, 0, gradients_[i].size());
+  }
+  executable_.ParametersChanged();
 }
 
 double HostTrainingStep::ComputeGradients(const Batch& batch, int64_t step) {
@@ -66,7 +115,7 @@ double HostTrainingStep::ComputeGradients(const Batch& batch, int64_t step) {
   if (!profile_.empty()) WriteProfile();
   const double loss = executable_.Output("loss")[0];
   NoteLoss({step, batch.B, loss});
-  CopyGradients();
+  if (updated_in_run_.empty()) CopyGradients();
   return loss;
 }
 

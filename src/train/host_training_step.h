@@ -38,7 +38,9 @@ class HostTrainingStep final : public TrainingStep {
     size_t first;
     size_t size;
   };
+  static UpdateOptions UpdatesOf(const Model& model, const TrainConfig& config);
   void CopyGradients();
+  void UpdateInRun(size_t update, int64_t first, int64_t size);
   void WriteProfile();
 
   Parameters* parameters_;
@@ -51,6 +53,8 @@ class HostTrainingStep final : public TrainingStep {
   std::vector<std::span<float>> gradient_spans_;
   std::vector<bool> has_gradient_;  // others stay zero
   std::vector<Chunk> chunks_;
+  std::vector<size_t> updated_in_run_;  // parameters, by update of the executable
+  bool updating_ = false;               // the run is part of Train
   std::unique_ptr<Optimizer> optimizer_;
 };
 

@@ -136,6 +136,43 @@ TEST(TrainingStep, LossThatIsNoNumberIsNamed) {
   }
 }
 
+Config WithoutClipping() {
+  Config config = ToyConfig();
+  config.train.clip_norm = 0;
+  config.train.threads = 2;
+  return config;
+}
+
+std::vector<std::vector<float>> ValuesOf(const Parameters& parameters) {
+  std::vector<std::vector<float>> all;
+  for (size_t i = 0; i < parameters.specs().size(); ++i) {
+    all.emplace_back(parameters.values(i).begin(), parameters.values(i).end());
+  }
+  return all;
+}
+
+// Updates that are tasks of the run change what updates behind it change, bit for bit.
+TEST(TrainingStep, UpdatesWithinTheRunAreThoseBehindIt) {
+  Fixture within(WithoutClipping()), behind(WithoutClipping());
+  for (int64_t step = 0; step < 3; ++step) {
+    within.step_.Train(within.batch_, step);
+    behind.step_.ComputeGradients(behind.batch_, step);
+    behind.step_.Update();
+    EXPECT_EQ(ValuesOf(within.parameters_), ValuesOf(behind.parameters_)) << "step " << step;
+  }
+  EXPECT_EQ(within.step_.optimizer_steps(), 3);
+}
+
+TEST(TrainingStep, LossThatIsNoNumberUpdatesNothing) {
+  Fixture f(WithoutClipping());
+  f.step_.Train(f.batch_, 0);
+  for (float& value : f.parameters_.values(f.parameters_.specs().size() - 1)) value = INFINITY;
+  const auto before = ValuesOf(f.parameters_);
+  EXPECT_THROW(f.step_.Train(f.batch_, 1), Error);
+  EXPECT_EQ(ValuesOf(f.parameters_), before);
+  EXPECT_EQ(f.step_.optimizer_steps(), 1);
+}
+
 TEST(ModelFactory, UnknownCellListsTheCells) {
   Config config = ToyConfig();
   config.model.cell = "lsmt";
