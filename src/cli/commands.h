@@ -23,6 +23,7 @@ void AddEval(CLI::App& app);
 void AddPredict(CLI::App& app);
 void AddExport(CLI::App& app);
 void AddPlan(CLI::App& app);
+void AddBench(CLI::App& app);
 void AddCells(CLI::App& app);
 void AddOps(CLI::App& app);
 void AddDoctor(CLI::App& app);

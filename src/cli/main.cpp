@@ -51,6 +51,7 @@ int Run(int argc, char** argv) {
   AddPredict(app);
   AddExport(app);
   AddPlan(app);
+  AddBench(app);
   AddCells(app);
   AddOps(app);
   AddDoctor(app);

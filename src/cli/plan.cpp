@@ -57,7 +57,7 @@ struct Measurement {
 };
 
 Measurement Measure(Executable* executable) {
-  const AnyInputs inputs(executable);
+  const AnyInputs inputs(executable, executable->layout().steps(), executable->layout().batch());
   executable->RecordTimes(true);
   std::vector<double> seconds;
   Measurement measured;

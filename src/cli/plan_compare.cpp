@@ -52,7 +52,7 @@ Row PlanOne(const PlannedNetwork& network, const ExecutableOptions& options,
       BytesOf(plan);
   row.predicted_mib = static_cast<double>(bytes) / kMiB;
   if (request.seconds > 0) {
-    const AnyInputs inputs(&executable);
+    const AnyInputs inputs(&executable, request.steps, request.batch);
     const double bound = inputs.Mebibytes();
     executable.Run({.training = true});
     row.measured_mib = memory.Mebibytes() - bound;
@@ -77,7 +77,7 @@ std::string CompareSchedules(const PlannedNetwork& network, const ExecutableOpti
   if (request.seconds > 0) {
     Executable executable(network.graph, Scheduled(options, ScheduleKind::kTurboLstm), pool);
     executable.SetShape(request.steps, request.batch);
-    const AnyInputs inputs(&executable);
+    const AnyInputs inputs(&executable, request.steps, request.batch);
     laps = RacePlans(plans, {.seconds = request.seconds}, &executable);
   }
   const double ours = laps.back().median;  // of kAuto

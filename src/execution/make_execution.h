@@ -24,6 +24,7 @@ struct DeviceOptions {
   bool recompute = false;  // activations for the backward pass, see RecomputeActivations
   DeviceOverlap overlap = DeviceOverlap::kNone;
   int64_t time_blocks = 0;  // into which overlapping loops are cut; 0: chosen
+  bool tune = false;        // kernels of loops are chosen by measurement, which is kept on disk
 };
 
 // A graph on an NVIDIA GPU. Error: this build has no CUDA, or no such device answers.

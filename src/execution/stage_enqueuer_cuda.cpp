@@ -5,6 +5,7 @@
 
 #include "backend/cuda/check_cuda.h"
 #include "base/error.h"
+#include "execution/loop_tuning_cuda.h"
 #include "execution/split_choice.h"
 #include "execution/turns.h"
 #include "execution/typed_programs_cuda.h"
@@ -20,6 +21,7 @@ StageEnqueuer::StageEnqueuer(const LoweredGraph& graph, const DeviceMemory& memo
       narrow_(OperandType(graph.precision)),
       split_rule_(options.split),
       overlap_(options.overlap),
+      tune_(options.tune),
       time_blocks_(options.time_blocks),
       turns_(Turns(graph)),
       sums_with_zero_padding_(SumsWithZeroPadding(graph)) {
@@ -86,7 +88,9 @@ LoopTile StageEnqueuer::TileFor(size_t group, int64_t processors, int64_t chains
   constexpr int64_t kMostRows = std::numeric_limits<int32_t>::max();  // counted in 32 bits
   if (!matches_[group] || shape_.steps < 2 || rows() > kMostRows) return {};
   const LoopStep& step = matches_[group]->step;
-  const LoopTile tile = TileOnThisDevice(step, shape_.batch, processors, chains);
+  const LoopTile tile = tune_ && shape_.batch > 0
+                            ? TunedTile(step, shape_.batch, RoomOnThisDevice(processors), chains)
+                            : TileOnThisDevice(step, shape_.batch, processors, chains);
   const bool stepwise =
       tile.parts == 0 || StepwiseCost(step, shape_.batch) < PersistentCost(step, tile);
   return stepwise ? LoopTile{} : tile;

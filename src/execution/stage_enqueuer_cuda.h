@@ -212,6 +212,7 @@ class StageEnqueuer {
   DType narrow_;  // what products multiply
   SplitRule split_rule_;
   DeviceOverlap overlap_;
+  bool tune_;
   int64_t time_blocks_;
   GemmRunner gemm_;
   std::vector<std::vector<PointwiseKernel>> kernels_;  // by group and stage

@@ -3,15 +3,16 @@
 #include <cstdint>
 #include <vector>
 
-#include "plan/executable.h"
+#include "plan/execution.h"
 
 namespace turbolstm {
 
-// Numbers for everything that an executable of some shape reads, to measure it by: small random
-// ones; index 0, which is legal everywhere. The executable must not outlive them.
+// Numbers for everything that an execution of a shape reads, to measure it by: small random ones;
+// index 0, which is legal everywhere. The execution must not run when they are gone.
 class AnyInputs {
  public:
-  explicit AnyInputs(Executable* executable);
+  // steps, batch: of the shape that is set.
+  AnyInputs(Execution* execution, int64_t steps, int64_t batch);
 
   double Mebibytes() const;
 

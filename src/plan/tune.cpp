@@ -85,7 +85,7 @@ class Tuner {
         const std::shared_ptr<StreamPool>& pool, int64_t steps, int64_t batch)
       : options_(options), probe_(graph, ProbeOptions(options), pool) {
     probe_.SetShape(steps, batch);
-    inputs_.emplace(&probe_);
+    inputs_.emplace(&probe_, steps, batch);
     FindPlans();
   }
 

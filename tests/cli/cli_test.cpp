@@ -2,8 +2,8 @@
 #include <unistd.h>
 
 #include <fstream>
-#include <sstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "base/read_file.h"
 #include "io/safetensors.h"
@@ -59,7 +59,8 @@ class Cli : public testing::Test {
 TEST_F(Cli, HelpOfEveryCommandHasAnExample) {
   const Outcome main = Run({"--help"});
   EXPECT_EQ(main.code, 0);
-  for (const char* command : {"train", "eval", "predict", "export", "plan", "cells", "ops", "doctor"}) {
+  for (const char* command :
+       {"train", "eval", "predict", "export", "plan", "bench", "cells", "ops", "doctor"}) {
     EXPECT_NE(main.out.find(command), std::string::npos) << command;
     const Outcome help = Run({command, "--help"});
     EXPECT_EQ(help.code, 0) << help.err;
@@ -331,6 +332,22 @@ TEST_F(Cli, PlanHeedsTheConfig) {
   ExpectError(plan({"--hidden", "7"}), 2, {"--hidden", "--cell"});
   ExpectError(plan({"--bidirectional"}), 2, {"--bidirectional", "--cell"});
   ExpectError(plan({"model.precision=bf16x6"}), 1, {"bf16x6", "GPU", "fp32 and bf16"});
+}
+
+TEST_F(Cli, BenchTimesLayersInEveryPrecisionAskedFor) {
+  const Outcome timed = Run({"bench", "--cell", "gru", "--hidden", "16", "--steps", "5", "--batch",
+                             "3", "--precision", "fp32,bf16", "--seconds", "0", "--device", "cpu"});
+  ASSERT_EQ(timed.code, 0) << timed.err;
+  for (const char* row : {"fp32       forward", "bf16       forward", "fp32       training step",
+                          "bf16       training step"}) {
+    EXPECT_NE(timed.out.find(row), std::string::npos) << row << " in: " << timed.out;
+  }
+  const Outcome forward = Run({"bench", "--hidden", "16", "--steps", "5", "--batch", "3",
+                               "--inference", "--seconds", "0", "--device", "cpu"});
+  EXPECT_EQ(forward.out.find("training step"), std::string::npos) << forward.out;
+  ExpectError(Run({"bench", "--cell", "lsmt"}), 1, {"lsmt", "lstm"});
+  ExpectError(Run({"bench", "--device", "cpu", "--precision", "fp16"}), 1, {"fp16", "bf16"});
+  ExpectError(Run({"bench", "--hidden", "0"}), 2, {"--hidden"});
 }
 
 TEST_F(Cli, DevicesAndPrecisionsThatAreNotThereAreNamed) {

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
+#include <optional>
 #include <random>
 #include <string>
 #include <utility>
@@ -16,6 +17,7 @@
 #include "backend/cuda/runtime_cuda.h"
 #include "backend/cuda/testing/gpu.h"
 #include "execution/device_lowering.h"
+#include "execution/loop_tuning_cuda.h"
 #include "execution/persistent_match_cuda.h"
 #include "execution/testing/numbers_cuda.h"
 #include "ops/persistent_loop/persistent_loop_cuda.h"
@@ -260,6 +262,21 @@ TEST(LoopsOnGpu, ThousandsOfLaunchesGiveTheSameBits) {
     if (first[r].empty()) first[r] = outputs;
     ASSERT_EQ(first[r], outputs) << "launch " << i << " of loop " << r;
   }
+}
+
+TEST(LoopsOnGpu, WhatIsTunedIsOneOfTheTilesAndIsKept) {
+  SKIP_WITHOUT_GPU();
+  const LoweredGraph graph = LayerOf({"lstm", Precision::kBFloat16}, 72);
+  std::optional<LoopMatch> match;
+  for (const Group& group : graph.groups) {
+    if (!match) match = MatchPersistentLoop(graph, group);
+  }
+  ASSERT_TRUE(match);
+  const LoopRoom room = RoomOnThisDevice(LoopProcessors());
+  const LoopTile tuned = TunedTile(match->step, 24, room, 0);
+  const std::vector<LoopTile> tiles = Tiles(match->step, 24, room);
+  EXPECT_NE(std::ranges::find(tiles, tuned), tiles.end());
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(TunedTile(match->step, 24, room, 0), tuned);
 }
 
 INSTANTIATE_TEST_SUITE_P(Cells, LoopExchangesOnGpu,
