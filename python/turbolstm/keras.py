@@ -20,7 +20,7 @@ _GATES = {"LSTM": 4, "GRU": 3, "SimpleRNN": 1}
 _ORDER = {"LSTM": (0, 1, 2, 3), "GRU": (1, 0, 2), "SimpleRNN": (0,)}
 
 
-def load(layer) -> ImportedLayer:
+def load(layer: Any) -> ImportedLayer:
     """Turns a built keras.layers.LSTM, GRU, SimpleRNN, or Bidirectional of one of them, into one of ours.
 
     The outputs of ours stand in the order of time: with go_backwards Keras' own are reversed, so flip them to compare.

@@ -30,7 +30,7 @@ def load(path: str | os.PathLike) -> list[ImportedLayer]:
     return [ImportedLayer(*fields) for fields in _core.import_onnx_layers(os.fspath(path))]
 
 
-def export(what, path: str | os.PathLike) -> None:
+def export(what: Any, path: str | os.PathLike) -> None:
     """Writes an ONNX model (opset 14), replacing the file at once or not at all.
 
     Args:

@@ -61,15 +61,22 @@ def plan(
     row_tile: int = 0,
     **layers: Any,
 ) -> Plan:
-    """Plans layers on the CPU for T = steps and B = batch.
+    """Plans layers on the CPU.
 
     Args:
-        cell, input_size, hidden_size, layers: as ``turbolstm.Network`` takes them (num_layers, bidirectional, ...).
+        cell: as ``turbolstm.Network`` takes it.
+        input_size: I.
+        hidden_size: H.
+        steps: T.
+        batch: B.
         training: with the backward pass to the input and all parameters.
         measure: runs the plan on made-up numbers; the tasks' times are then those of that run.
+        precision: "fp32" or "bf16".
         schedule: "sequential", "whole-window", "wavefront", "cell-wavefront", "turbolstm" or "auto", the best of them.
         threads: streams; 0: one a core.
-        time_block, row_tile: steps and sequences of a task; 0: chosen.
+        time_block: steps of a task; 0: chosen.
+        row_tile: sequences of a task; 0: chosen.
+        **layers: what else ``turbolstm.Network`` takes: num_layers, bidirectional, ...
     """
     options = {"cell": cell, "input_size": input_size, "hidden_size": hidden_size, **layers}
     fields = _core._plan(options, steps, batch, training, measure, precision, schedule, threads, time_block, row_tile)

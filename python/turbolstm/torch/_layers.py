@@ -62,8 +62,19 @@ class Layers(torch.nn.Module):
         self._cotangents = tuple(sorted({*self._cotangents, *given}))
         return self._cotangents or ("y",)
 
+    def __prepare_scriptable__(self):
+        raise RuntimeError(
+            f"{WHERE} torch.jit.script cannot compile these layers; torch.compile leaves them as they are, "
+            "turbolstm.onnx.export writes them as ONNX"
+        )
+
     @_without_dynamo
     def _call(self, input, hx, lengths, reset):
+        if torch.jit.is_tracing():
+            raise RuntimeError(
+                f"{WHERE} torch.jit.trace and what is built on it cannot record these layers; torch.compile leaves them "
+                "as they are, turbolstm.onnx.export writes them as ONNX"
+            )
         packed = isinstance(input, PackedSequence)
         x = input.data if packed else input
         self._check_place("input", x)
@@ -71,6 +82,8 @@ class Layers(torch.nn.Module):
         self._check_tensor("input", x, cast)
         compiled = describe(self._settings())
         state_names = list(compiled.states)
+        if not (hx is None or isinstance(hx, (torch.Tensor, tuple, list))):
+            raise TypeError(f"{WHERE} hx is a {type(hx).__name__}, wants a tensor for each state: {', '.join(state_names)}")
         states = () if hx is None else (hx,) if isinstance(hx, torch.Tensor) else tuple(hx)
         if states and len(states) != len(state_names):
             raise ValueError(
@@ -128,6 +141,8 @@ class Layers(torch.nn.Module):
         steps, batch = x.shape[:2]
         self._check_states(compiled, states, batch)
         if lengths is not None:
+            if isinstance(lengths, (int, str)):
+                raise TypeError(f"{WHERE} lengths are a {type(lengths).__name__}, wants integers, one for each sequence")
             lengths = _packing.check_lengths(torch.as_tensor(lengths), steps, batch, x.device)
         if reset is not None:
             reset = _packing.check_reset(reset, steps, batch, x.device)

@@ -10,6 +10,16 @@ from ._layers import Layers
 from ._networks import WHERE, Settings, describe
 
 
+def _check_sizes(args, options):
+    """PyTorch's own errors for these do not say which argument it was."""
+    for i, name in enumerate(("input_size", "hidden_size", "num_layers")):
+        value = args[i] if i < len(args) else options.get(name, 1)
+        if isinstance(value, bool) or not hasattr(value, "__index__"):
+            raise TypeError(f"{WHERE} {name} is a {type(value).__name__}, wants an integer")
+        if value < 1:
+            raise ValueError(f"{WHERE} {name} is {value}, wants at least 1")
+
+
 class DropIn(Layers):
     """What LSTM, GRU and RNN add to PyTorch's class of that name."""
 
@@ -20,12 +30,15 @@ class DropIn(Layers):
         peephole: bool = False,
         recurrent_dropout: float = 0.0,
         zoneout: float = 0.0,
+        reversed: Iterable[bool] = (),
         precision: str = "auto",
         threads: int = 0,
         **kwargs,
     ):
+        _check_sizes(args, kwargs)
         super().__init__(*args, **kwargs)
         self._begin(threads)
+        self.reversed = tuple(reversed)
         self.layer_norm, self.peephole = layer_norm, peephole
         self.recurrent_dropout, self.zoneout, self.precision = recurrent_dropout, zoneout, precision
         known = dict(self.named_parameters())
@@ -60,6 +73,7 @@ class DropIn(Layers):
             dropout=self.dropout,
             recurrent_dropout=self.recurrent_dropout,
             zoneout=self.zoneout,
+            reversed=self.reversed,
             precision=self.precision,
         )
 
@@ -71,7 +85,7 @@ class DropIn(Layers):
     def extra_repr(self) -> str:
         text = super().extra_repr()
         for name, default in (("layer_norm", False), ("peephole", False), ("recurrent_dropout", 0.0),
-                              ("zoneout", 0.0), ("precision", "auto")):  # fmt: skip
+                              ("zoneout", 0.0), ("reversed", ()), ("precision", "auto")):  # fmt: skip
             if getattr(self, name) != default:
                 text += f", {name}={getattr(self, name)}"
         return text
@@ -95,7 +109,8 @@ class LSTM(DropIn, torch.nn.LSTM):
     """``torch.nn.LSTM`` with the same arguments, parameters and results.
 
     Also: layer_norm (Ba et al. 2016), peephole (Gers et al. 2002), recurrent_dropout (Gal and Ghahramani 2016),
-    zoneout (Krueger et al. 2017), precision of products (see the module), threads (0: as many as PyTorch uses).
+    zoneout (Krueger et al. 2017), reversed (for each layer of one direction, whether it goes backwards in time),
+    precision of products (see the module), threads (0: as many as PyTorch uses).
     """
 
     def _cell(self) -> str:
@@ -116,7 +131,7 @@ class _WithoutLstmOptions(DropIn):
 
 
 class GRU(_WithoutLstmOptions, torch.nn.GRU):
-    """``torch.nn.GRU`` with the same arguments, parameters and results; also recurrent_dropout and zoneout."""
+    """``torch.nn.GRU`` with the same arguments, parameters and results; also recurrent_dropout, zoneout, reversed."""
 
     def _cell(self) -> str:
         self._refuse_lstm_options()
@@ -124,7 +139,7 @@ class GRU(_WithoutLstmOptions, torch.nn.GRU):
 
 
 class RNN(_WithoutLstmOptions, torch.nn.RNN):
-    """``torch.nn.RNN`` with the same arguments, parameters and results; also recurrent_dropout and zoneout."""
+    """``torch.nn.RNN`` with the same arguments, parameters and results; also recurrent_dropout, zoneout, reversed."""
 
     def _cell(self) -> str:
         self._refuse_lstm_options()

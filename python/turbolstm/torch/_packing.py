@@ -17,17 +17,19 @@ def check_lengths(lengths: torch.Tensor, steps: int, batch: int, device: torch.d
     if lengths.is_floating_point() or lengths.is_complex() or lengths.dtype == torch.bool:
         raise ValueError(f"{WHERE} lengths are {lengths.dtype}, wants integers")
     lengths = lengths.reshape(-1)
-    if device.type == "cpu":
-        return lengths.to("cpu", torch.int64).clamp(-1, 2**31 - 1).to(torch.int32)
     if lengths.shape != (batch,):
         raise ValueError(f"{WHERE} got {len(lengths)} lengths, wants one for each of {batch} sequences")
+    if device.type == "cpu":
+        lengths = lengths.cpu()
     if lengths.is_cuda:
         if lengths.device != device:
             raise ValueError(f"{WHERE} lengths are on {lengths.device}, wants {device}, where the input is")
         return lengths.clamp(0, steps).to(torch.int32)
-    if batch > 0 and not 0 <= int(lengths.min()) <= int(lengths.max()) <= steps:
-        raise ValueError(f"{WHERE} got lengths from {int(lengths.min())} to {int(lengths.max())}, wants 0 to {steps}")
-    return to_device(lengths.to(torch.int32), device)
+    wrong = ((lengths < 0) | (lengths > steps)).nonzero()
+    if len(wrong) > 0:
+        raise ValueError(f"{WHERE} lengths[{int(wrong[0])}] is {int(lengths[wrong[0]])}, wants 0 to {steps}")
+    lengths = lengths.to(torch.int32)
+    return lengths if device.type == "cpu" else to_device(lengths, device)
 
 
 def check_reset(reset: torch.Tensor, steps: int, batch: int, device: torch.device) -> torch.Tensor:

@@ -29,5 +29,6 @@ def replace(model: torch.nn.Module) -> torch.nn.Module:
         module._begin(0)
         module.layer_norm = module.peephole = False
         module.recurrent_dropout = module.zoneout = 0.0
+        module.reversed = ()
         module.precision = "auto"
     return model
