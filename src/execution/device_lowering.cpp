@@ -1,5 +1,6 @@
 #include "execution/device_lowering.h"
 
+#include "execution/padded_rows.h"
 #include "graph/passes/lower_transforms.h"
 #include "graph/passes/passes.h"
 #include "plan/lowering.h"
@@ -14,6 +15,7 @@ LoweredGraph LowerForDevice(Graph graph, Precision precision, BoundaryType bound
   if (recompute) RecomputeActivations(&graph);
   LoweredGraph lowered = Lower(graph, precision, Reuse::kNone, boundary);
   AddNarrowCopies(&lowered);
+  PadRows(&lowered);
   return lowered;
 }
 

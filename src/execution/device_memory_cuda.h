@@ -40,6 +40,7 @@ class DeviceMemory {
   int64_t period(int32_t buffer) const;
   // Room for 16-bit copies of Static values (see MemoryPlan).
   const std::vector<View>& narrow_statics() const { return plan_.narrow_statics(); }
+  bool IsNarrowAtOnce(size_t i) const { return plan_.IsNarrowAtOnce(i); }
   std::byte* narrow_static(size_t i) const {
     return regions_[static_cast<size_t>(plan_.narrow_static_region(i))] +
            plan_.narrow_static_offset(i);

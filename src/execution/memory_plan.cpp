@@ -13,6 +13,8 @@ namespace turbolstm {
 namespace {
 
 constexpr int64_t kAlignment = 256;
+// Copies that take less time than the launch of a kernel.
+constexpr int64_t kSmallCopyBytes = int64_t{4} << 20;
 
 int64_t Aligned(int64_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
@@ -28,7 +30,8 @@ MemoryPlan::MemoryPlan(const LoweredGraph& graph, std::vector<bool> lent)
       narrow_statics_(NarrowStaticsOf(graph)) {
   for (const View& view : narrow_statics_) {
     blocks_.emplace_back();
-    blocks_.back().bytes = Aligned(view.width * static_cast<int64_t>(SizeOf(narrow_)));
+    const NarrowRows copy = NarrowRowsOf(graph, view);
+    blocks_.back().bytes = Aligned(copy.rows * copy.stride * static_cast<int64_t>(SizeOf(narrow_)));
   }
   blocks_.resize(blocks_.size() + graph.groups.size());
   PlaceParameters();
@@ -87,7 +90,13 @@ void MemoryPlan::FindTurns() {
       TouchStage(stage, static_cast<int32_t>(turns[g]));
     }
   }
-  if (!lends()) return KeepWhatIsBound();
+  if (!lends()) {
+    KeepWhatIsBound();
+    for (size_t i = 0; i < narrow_statics_.size(); ++i) {
+      if (IsNarrowAtOnce(i)) Touch(&blocks_[graph_.buffers.size() + i], 0);
+    }
+    return;
+  }
   const bool halves = graph_.first_late && *graph_.first_late < turns.size();
   FindRegions(halves ? static_cast<int32_t>(turns[*graph_.first_late]) : kEnd);
 }
@@ -104,6 +113,11 @@ void MemoryPlan::FindRegions(int32_t first_late_turn) {
                    : block.done[0] >= first_late_turn ? Region::kLate
                                                       : Region::kShared;
   }
+}
+
+bool MemoryPlan::IsNarrowAtOnce(size_t i) const {
+  return !lends() && IsParameter(narrow_statics_[i].buffer) &&
+         blocks_[graph_.buffers.size() + i].bytes <= kSmallCopyBytes;
 }
 
 void MemoryPlan::FindTasks(const DeviceSchedule& schedule) {

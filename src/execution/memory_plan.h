@@ -56,6 +56,9 @@ class MemoryPlan {
   // Static values that products of a 16-bit graph read in 16 bits: copies that lie with all else,
   // from the first group that reads them to the last.
   const std::vector<View>& narrow_statics() const { return narrow_statics_; }
+  // Where groups run turn by turn: a small copy of a parameter, which can be made before all else
+  // and is kept from then on.
+  bool IsNarrowAtOnce(size_t i) const;
   int64_t narrow_static_offset(size_t i) const { return blocks_[graph_.buffers.size() + i].offset; }
   Region narrow_static_region(size_t i) const { return blocks_[graph_.buffers.size() + i].region; }
   // Of a schedule: where a group's state lies.

@@ -3,6 +3,7 @@
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "base/dtype.h"
@@ -84,6 +85,18 @@ void GatherRows(const WideOperand& x, const RowRange& range, DType dtype, void* 
 
 // y[i] = x[i] converted; both [count].
 void Convert(const void* x, DType from, void* y, DType to, int64_t count, cudaStream_t stream);
+
+// A row-major fp32 matrix and a 16-bit copy of it, whose rows begin `stride` elements apart: a
+// multiple of 4, at multiples of 8 bytes. What is behind the columns is filled with zeros.
+struct NarrowCopy {
+  const float* x = nullptr;
+  void* y = nullptr;
+  int64_t rows = 0;
+  int64_t columns = 0;
+  int64_t stride = 0;
+};
+// All of them at once.
+void CopyNarrow(std::span<const NarrowCopy> copies, DType to, cudaStream_t stream);
 
 // Static fp32 values. Matrices are row-major; `matrices` of them, one after the other. x is
 // [matrices, rows, columns], y its transpose [matrices, columns, rows].

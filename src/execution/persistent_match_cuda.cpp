@@ -1,6 +1,7 @@
 #include "execution/persistent_match_cuda.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "execution/typed_programs_cuda.h"
 
@@ -159,22 +160,24 @@ class Matcher {
     return found == outputs.end() || !own_past ? -1 : found - outputs.begin();
   }
 
-  // In buffers that begin so themselves.
-  bool BeginsAtChunk(const View& view) const {
+  // Where rows begin, in buffers that begin at a multiple of that themselves.
+  int64_t AlignmentOf(const View& view) const {
     constexpr int64_t kChunkBytes = 16;
-    if (view.buffer < 0) return true;
+    if (view.buffer < 0) return kChunkBytes;
     const auto size = static_cast<int64_t>(SizeOf(buffer(view).dtype));
-    return view.column * size % kChunkBytes == 0 && buffer(view).width * size % kChunkBytes == 0;
+    return std::gcd(kChunkBytes, std::gcd(view.column * size, buffer(view).width * size));
   }
 
-  bool AllBeginAtChunks() const {
-    const auto begins = [&](const View& view) { return BeginsAtChunk(view); };
-    return std::all_of(match_.program->outputs.begin(), match_.program->outputs.end(), begins) &&
-           std::all_of(match_.kept.begin(), match_.kept.end(), begins) &&
-           std::all_of(match_.program->inputs.begin(), match_.program->inputs.end(),
-                       [&](const Operand& operand) {
-                         return BeginsAtChunk(operand.view) && BeginsAtChunk(operand.init);
-                       });
+  int64_t AlignmentOfAll() const {
+    int64_t least = AlignmentOf({});
+    for (const View& output : match_.program->outputs) {
+      least = std::min(least, AlignmentOf(output));
+    }
+    for (const View& kept : match_.kept) least = std::min(least, AlignmentOf(kept));
+    for (const Operand& operand : match_.program->inputs) {
+      least = std::min({least, AlignmentOf(operand.view), AlignmentOf(operand.init)});
+    }
+    return least;
   }
 
   void FillStep() {
@@ -203,7 +206,7 @@ class Matcher {
     step.inner = match_.x.view.width;
     step.x = RowsOf(match_.x);
     step.operand = OperandType(graph_.precision);
-    step.aligned = AllBeginAtChunks();
+    step.alignment = AlignmentOfAll();
   }
 
   const LoweredGraph& graph_;

@@ -279,8 +279,9 @@ void StageEnqueuer::EnqueuePersistent(size_t group, std::byte* exchange, const R
   run.begin = reverse ? shape_.steps - steps.time_begin - steps.steps : steps.time_begin;
   run.end = run.begin + steps.steps;
   run.carry = carry;
-  run.weight = WeightFor(match.product->weight);
-  run.weight_stride = weight.features.back();
+  const WeightRows rows = WeightFor(match.product->weight);
+  run.weight = rows.data;
+  run.weight_stride = rows.stride;
   run.weight_transposed = weight.transposed;
   if (match.product->bias.buffer >= 0) {
     run.bias = reinterpret_cast<const float*>(Address(match.product->bias, 0));

@@ -203,8 +203,13 @@ class StageEnqueuer {
   LoopTile TileInTurns(size_t group) const;
   // Whether two loops are faster at once, on half of the device each.
   bool RunBeside(size_t first, int64_t processors) const;
-  const void* WeightFor(int32_t weight);
+  struct WeightRows {
+    const void* data = nullptr;
+    int64_t stride = 0;  // elements
+  };
+  WeightRows WeightFor(int32_t weight);
   const void* NarrowStatic(const View& view);
+  void MakeNarrowStatics(size_t wanted);
   bool CanShift(const Stage& stage) const;
 
   const LoweredGraph& graph_;

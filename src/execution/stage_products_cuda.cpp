@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "execution/narrow_statics.h"
 #include "execution/split_choice.h"
 #include "execution/stage_enqueuer_cuda.h"
 
@@ -14,18 +15,34 @@ const void* StageEnqueuer::NarrowStatic(const View& view) {
   const std::vector<View>& all = memory_.narrow_statics();
   const auto found = std::find(all.begin(), all.end(), view);
   TL_CHECK(found != all.end(), "[product] a weight of {} elements has no 16-bit copy", view.width);
-  const auto i = static_cast<size_t>(found - all.begin());
-  std::byte* const to = memory_.narrow_static(i);
-  if (!narrow_made_[i]) {
-    Convert(Address(view, 0), DType::kFloat32, to, narrow_, view.width, stream());
-    narrow_made_[i] = true;
-  }
-  return to;
+  const auto wanted = static_cast<size_t>(found - all.begin());
+  if (!narrow_made_[wanted]) MakeNarrowStatics(wanted);
+  return memory_.narrow_static(wanted);
 }
 
-const void* StageEnqueuer::WeightFor(int32_t weight) {
-  const View& matrix = graph_.weights[static_cast<size_t>(weight)].matrix;
-  return narrow_ == DType::kFloat32 ? Address(matrix, 0) : NarrowStatic(matrix);
+// Where groups run one after the other, with all others that can be made now, in one kernel.
+void StageEnqueuer::MakeNarrowStatics(size_t wanted) {
+  const std::vector<View>& all = memory_.narrow_statics();
+  std::vector<NarrowCopy> copies;
+  for (size_t i = 0; i < all.size(); ++i) {
+    const bool at_once = !schedule_ && memory_.IsNarrowAtOnce(i) && !narrow_made_[i];
+    if (i != wanted && !at_once) continue;
+    const NarrowRows copy = NarrowRowsOf(graph_, all[i]);
+    copies.push_back({reinterpret_cast<const float*>(Address(all[i], 0)), memory_.narrow_static(i),
+                      copy.rows, copy.columns, copy.stride});
+    narrow_made_[i] = true;
+  }
+  CopyNarrow(copies, narrow_, stream());
+}
+
+StageEnqueuer::WeightRows StageEnqueuer::WeightFor(int32_t weight) {
+  const PackedWeight& packed = graph_.weights[static_cast<size_t>(weight)];
+  if (narrow_ == DType::kFloat32) return {Address(packed.matrix, 0), packed.features.back()};
+  const NarrowRows copy = NarrowRowsOf(graph_, packed.matrix);
+  TL_CHECK(copy.columns == packed.features.back(),
+           "[product] a weight is read as rows of {} and of {} elements", copy.columns,
+           packed.features.back());
+  return {NarrowStatic(packed.matrix), copy.stride};
 }
 
 void StageEnqueuer::EnqueueProduct(const Stage& stage, const RowRange& range, bool one_step) {
@@ -75,7 +92,10 @@ void StageEnqueuer::Multiply(const Stage& stage, const Rows& x, int64_t count, c
   if (x.data && IsSplitProduct(graph_, stage, count, split_rule_)) {
     return MultiplyPieces(gemm, stage, x, count);
   }
-  gemm.b.data = WeightFor(stage.weight);
+  const WeightRows rows = WeightFor(stage.weight);
+  gemm.b.data = rows.data;
+  gemm.b.stride = rows.stride;
+  gemm.b.batch_stride = weight.features.end()[-2] * rows.stride;
   Run(gemm);
 }
 

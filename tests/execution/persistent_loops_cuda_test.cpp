@@ -28,6 +28,7 @@ constexpr int64_t kManySequences = 128;
 RecurrentOptions OptionsOf(const std::string& cell, int64_t hidden) {
   RecurrentOptions options = SmallOptions(cell);
   options.size.hidden = hidden;
+  options.size.heads = 1;
   return options;
 }
 
@@ -79,6 +80,19 @@ TEST(PersistentLoops, CompileWithoutADevice) {
           EXPECT_TRUE(compiles("sm_80"));
         }
       }
+    }
+  }
+}
+
+TEST(PersistentLoops, CompileForRowsThatBeginAnywhere) {
+  const std::pair<int64_t, int64_t> cases[] = {{40, 16}, {44, 8}, {50, 4}, {17, 2}};
+  for (const auto& [hidden, alignment] : cases) {
+    const Graph graph = WithGradients(RecurrentGraph(OptionsOf("lstm", hidden)));
+    const LoweredGraph lowered = LowerForDevice(graph, Precision::kBFloat16);
+    for (const cuda::LoopMatch& match : Matches(lowered)) {
+      EXPECT_EQ(match.step.alignment, alignment) << hidden;
+      const cuda::LoopTile tile = cuda::ChooseTile(match.step, 20, kProcessors, kSharedBytes);
+      EXPECT_FALSE(cuda::Nvrtc::Get().Compile(cuda::EmitLoop(match.step, tile), "sm_90").empty());
     }
   }
 }

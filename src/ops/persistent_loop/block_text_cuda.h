@@ -260,12 +260,23 @@ __device__ __forceinline__ void Fetch(char* to, const char* row, int unit) {
   const int units = kWhole ? 16 : max(0, min(16, (kAllUnits - unit) * kSize));
   const int bytes = row ? units : 0;
   const char* const from = row + unit * kSize;
-  if (kAligned) {
-    const unsigned place = static_cast<unsigned>(__cvta_generic_to_shared(to));
+  const unsigned place = static_cast<unsigned>(__cvta_generic_to_shared(to));
+  if (kAlignment == 16) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
                  :
                  : "r"(place), "l"(from), "r"(bytes)
                  : "memory");
+    return;
+  }
+  if (kAlignment >= 4) {
+#pragma unroll
+    for (int k = 0; k < 16; k += kAlignment) {
+      asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;"
+                   :
+                   : "r"(place + k), "l"(from + k), "n"(kAlignment < 4 ? 4 : kAlignment),
+                     "r"(max(0, min(kAlignment, bytes - k)))
+                   : "memory");
+    }
     return;
   }
   for (int k = 0; k < 16; k += kSize) {
@@ -284,11 +295,19 @@ template <int kSize>
 __device__ __forceinline__ void Put(char* row, const uint4& chunk, int unit) {
   constexpr bool kWhole = kAllUnits % kUnits == 0;
   char* const to = row + unit * kSize;
-  if (kAligned && (kWhole || unit + 16 / kSize <= kAllUnits)) {
-    *reinterpret_cast<uint4*>(to) = chunk;
+  const unsigned words[4] = {chunk.x, chunk.y, chunk.z, chunk.w};
+  if (kAlignment >= 4 && (kWhole || unit + 16 / kSize <= kAllUnits)) {
+    if (kAlignment == 16) {
+      *reinterpret_cast<uint4*>(to) = chunk;
+    } else if (kAlignment == 8) {
+      reinterpret_cast<uint2*>(to)[0] = make_uint2(chunk.x, chunk.y);
+      reinterpret_cast<uint2*>(to)[1] = make_uint2(chunk.z, chunk.w);
+    } else {
+#pragma unroll
+      for (int k = 0; k < 4; ++k) reinterpret_cast<unsigned*>(to)[k] = words[k];
+    }
     return;
   }
-  const unsigned words[4] = {chunk.x, chunk.y, chunk.z, chunk.w};
 #pragma unroll
   for (int k = 0; k < 16; k += kSize) {
     if (unit + k / kSize >= kAllUnits) continue;

@@ -66,7 +66,7 @@ constexpr int kSumStride = {};
 constexpr int kSumFloats = kInnerWarps * kTileRows * kSumStride;
 constexpr bool kHeld = {};
 constexpr bool kHasInit = {};
-constexpr bool kAligned = {};  // rows of inputs and outputs begin at multiples of 16 bytes
+constexpr int kAlignment = {};  // bytes, of rows of inputs and outputs
 constexpr int kInputBytes = {};  // of a tile
 constexpr int kOutputBytes = {};
 constexpr int kCarried = {};
@@ -81,7 +81,7 @@ using Args = LoopArgs<{}, {}>;
                      tile.warps, kMovingWarps, ClearingWarps(tile), tile.tile_rows, tile.units,
                      step.units, tile.parts * tile.units, columns.size(), columns_of_x.size(),
                      InnerBlocks(step, tile), kInnerWarps, tile.together, tile.chains,
-                     SumStride(width), tile.held, step.x.has_init, step.aligned,
+                     SumStride(width), tile.held, step.x.has_init, step.alignment,
                      InputBytes(step, tile), OutputBytes(step, tile), carried,
                      ProductType(step.operand), step.inputs.size(), step.outputs.size()) +
          List("kColumns", columns) + List("kColumnsOfX", columns_of_x);

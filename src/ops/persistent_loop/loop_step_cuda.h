@@ -41,7 +41,8 @@ struct LoopStep {
   int64_t columns = 0;      // of v
   int64_t inner = 0;        // elements of x
   LoopRows x;               // delay 1
-  bool aligned = false;     // rows of all inputs and outputs begin at multiples of 16 bytes
+  int64_t alignment = 2;    // 16, 8, 4 or 2: rows of all inputs and outputs begin at multiples of
+                            // so many bytes
   DType operand = DType::kBFloat16;  // bfloat16, float16, or float32 for tf32
 };
 

@@ -60,9 +60,10 @@ cudaLaunchAttribute AllAtOnce(const LoopTile& tile) {
   return attribute;
 }
 
-bool IsAligned(const LoopRun& run) {
-  const auto fits = [](const void* place, int64_t bytes) {
-    return (reinterpret_cast<uintptr_t>(place) | static_cast<uint64_t>(bytes)) % 16 == 0;
+bool IsAligned(const LoopRun& run, int64_t alignment) {
+  const auto fits = [&](const void* place, int64_t bytes) {
+    const uint64_t both = reinterpret_cast<uintptr_t>(place) | static_cast<uint64_t>(bytes);
+    return both % static_cast<uint64_t>(alignment) == 0;
   };
   return std::all_of(run.inputs.begin(), run.inputs.end(),
                      [&](const RowOperand& input) {
@@ -98,7 +99,7 @@ LoopTile TileOnThisDevice(const LoopStep& step, int64_t batch, int64_t processor
 }
 
 PersistentLoop::PersistentLoop(const LoopStep& step, const LoopTile& tile)
-    : tile_(tile), aligned_(step.aligned) {
+    : tile_(tile), alignment_(step.alignment) {
   kernel_ = Load(EmitLoop(step, tile_));
   SetAttribute(kernel_, cudaFuncAttributeMaxDynamicSharedMemorySize, tile_.shared_bytes);
   if (tile_.exchange != Exchange::kMemory) {
@@ -109,8 +110,8 @@ PersistentLoop::PersistentLoop(const LoopStep& step, const LoopTile& tile)
 void PersistentLoop::Launch(const LoopRun& run, void* scratch, int* fault,
                             cudaStream_t stream) const {
   if (run.begin == run.end) return;
-  TL_CHECK(!aligned_ || IsAligned(run),
-           "[persistent_loop] rows do not begin at multiples of 16 bytes");
+  TL_CHECK(IsAligned(run, alignment_),
+           "[persistent_loop] rows do not begin at multiples of {} bytes", alignment_);
   if (run.begin == 0 && tile_.exchange == Exchange::kMemory) {
     TL_CUDA_CHECK(
         cudaMemsetAsync(scratch, 0xff, static_cast<size_t>(tile_.exchange_bytes), stream));

@@ -55,7 +55,7 @@ class PersistentLoop {
 
  private:
   LoopTile tile_;
-  bool aligned_ = false;
+  int64_t alignment_ = 0;
   cudaKernel_t kernel_ = nullptr;
 };
 
