@@ -31,7 +31,6 @@ class Matcher {
 
   bool FindStages() {
     if (graph_.precision == Precision::kFloat32 || !group_.is_loop()) return false;
-    if (graph_.precision == Precision::kBf16x6) return false;
     if (group_.stages.size() != 2) return false;
     for (const Stage& stage : group_.stages) {
       if (stage.domain != Domain::kStep) return false;
@@ -206,6 +205,7 @@ class Matcher {
     step.inner = match_.x.view.width;
     step.x = RowsOf(match_.x);
     step.operand = OperandType(graph_.precision);
+    step.in_pieces = graph_.precision == Precision::kBf16x6;
     step.alignment = AlignmentOfAll();
   }
 

@@ -21,7 +21,7 @@ struct LoopMatch {
   std::vector<View> kept;  // where sums are stored that others read, in the order of step.kept
 };
 
-// Nothing for other loops, and for precisions whose products are not of 16 bits or tf32.
+// Nothing for other loops, and in IEEE fp32, which no matrix unit multiplies.
 std::optional<LoopMatch> MatchPersistentLoop(const LoweredGraph& graph, const Group& group);
 
 }  // namespace turbolstm::cuda

@@ -50,9 +50,8 @@ TEST(PersistentLoops, AreThoseWithOneProductAndOneProgram) {
     EXPECT_EQ(Matches(LowerForDevice(graph, Precision::kBFloat16, fp32, true)).size(), 2u) << cell;
     const LoweredGraph half = LowerForDevice(graph, Precision::kBFloat16, BoundaryType::kOperand);
     EXPECT_EQ(Matches(half).size(), 2u) << cell << " with 16-bit inputs and outputs";
-    for (const Precision precision : {Precision::kFloat32, Precision::kBf16x6}) {
-      EXPECT_TRUE(Matches(LowerForDevice(graph, precision)).empty()) << cell << Name(precision);
-    }
+    EXPECT_EQ(Matches(LowerForDevice(graph, Precision::kBf16x6)).size(), 2u) << cell;
+    EXPECT_TRUE(Matches(LowerForDevice(graph, Precision::kFloat32)).empty()) << cell;
   }
   for (const char* cell : {"mgu", "indrnn", "layer_norm_lstm"}) {
     const Graph graph = WithGradients(RecurrentGraph(OptionsOf(cell, 32)));
@@ -61,9 +60,10 @@ TEST(PersistentLoops, AreThoseWithOneProductAndOneProgram) {
 }
 
 TEST(PersistentLoops, CompileWithoutADevice) {
-  for (const Precision precision : {Precision::kTf32, Precision::kBFloat16, Precision::kFloat16}) {
+  for (const Precision precision :
+       {Precision::kTf32, Precision::kBFloat16, Precision::kFloat16, Precision::kBf16x6}) {
     const Graph graph = WithGradients(RecurrentGraph(OptionsOf("gru", 40)));
-    const bool half = precision != Precision::kTf32;
+    const bool half = OperandType(precision) != DType::kFloat32;
     const BoundaryType boundary = half ? BoundaryType::kOperand : BoundaryType::kFloat32;
     for (const cuda::LoopMatch& match : Matches(LowerForDevice(graph, precision, boundary))) {
       for (const bool clusters : {false, true}) {
@@ -191,7 +191,7 @@ std::vector<Case> AllCases() {
   std::vector<Case> cases;
   for (const char* cell : {"lstm", "gru", "rnn_tanh"}) {
     for (const Precision precision :
-         {Precision::kTf32, Precision::kBFloat16, Precision::kFloat16}) {
+         {Precision::kTf32, Precision::kBFloat16, Precision::kFloat16, Precision::kBf16x6}) {
       cases.push_back({cell, precision});
     }
     for (const Precision precision : {Precision::kBFloat16, Precision::kFloat16}) {

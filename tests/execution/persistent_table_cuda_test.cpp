@@ -77,7 +77,7 @@ TEST(PersistentTable, SaysHowLoopsRun) {
         options.recurrent_dropout = option.recurrent_dropout;
         options.initial = option.initial;
         for (const Precision precision :
-             {Precision::kTf32, Precision::kBFloat16, Precision::kFloat16}) {
+             {Precision::kTf32, Precision::kBFloat16, Precision::kFloat16, Precision::kBf16x6}) {
           EXPECT_EQ(WaysToRun(options, precision), row.ways)
               << row.cell << ", " << option.name << ", " << hidden << ", " << Name(precision);
         }

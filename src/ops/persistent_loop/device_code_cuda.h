@@ -107,6 +107,55 @@ __device__ __forceinline__ void AddProducts(float (&first)[4], float (&second)[4
   Product::Add(second, upper.z, lower.z, upper.w, lower.w, weight.z, weight.w);
 }
 
+// fp32, as split_product.h has it: a number is the sum of three bf16 pieces.
+struct PiecesProduct {
+  using Bits = unsigned;
+  __device__ static __forceinline__ unsigned Operand(unsigned bits) { return bits; }
+  __device__ static __forceinline__ Bits Narrow(float value) { return __float_as_uint(value); }
+};
+
+// Two numbers, piece by piece; numbers beyond bf16 begin with its largest.
+struct Pieces {
+  unsigned of[3];
+};
+
+// kAnew: at every use, rather than kept in registers from use to use.
+template <bool kAnew>
+__device__ __forceinline__ Pieces PiecesOf(unsigned x, unsigned y) {
+  Pieces pieces;
+  float a = __uint_as_float(x), b = __uint_as_float(y);
+#pragma unroll
+  for (int i = 0; i < 3; ++i) {
+    unsigned& piece = pieces.of[i];
+    if (kAnew) {
+      asm volatile("cvt.rn.satfinite.bf16x2.f32 %0, %1, %2;" : "=r"(piece) : "f"(b), "f"(a));
+    } else {
+      asm("cvt.rn.satfinite.bf16x2.f32 %0, %1, %2;" : "=r"(piece) : "f"(b), "f"(a));
+    }
+    a -= __uint_as_float(piece << 16);
+    b -= __uint_as_float(piece & 0xffff0000u);
+  }
+  return pieces;
+}
+
+// The six largest products of pieces; the largest of all by itself where there are two sums.
+template <>
+__device__ __forceinline__ void AddProducts<PiecesProduct>(float (&first)[4], float (&second)[4],
+                                                           const uint4& upper, const uint4& lower,
+                                                           const uint4& weight) {
+  const Pieces u0 = PiecesOf<false>(upper.x, upper.y), u1 = PiecesOf<false>(upper.z, upper.w);
+  const Pieces l0 = PiecesOf<false>(lower.x, lower.y), l1 = PiecesOf<false>(lower.z, lower.w);
+  const Pieces w0 = PiecesOf<true>(weight.x, weight.y), w1 = PiecesOf<true>(weight.z, weight.w);
+#pragma unroll
+  for (int sum = 2; sum >= 0; --sum) {
+#pragma unroll
+    for (int i = 0; i <= sum; ++i) {
+      Bf16Product::Add(sum == 0 ? first : second, u0.of[i], l0.of[i], u1.of[i], l1.of[i],
+                       w0.of[sum - i], w1.of[sum - i]);
+    }
+  }
+}
+
 // Sixteen bytes that blocks hand to each other: written and read at once, never from this
 // multiprocessor's own cache. Their first word tells whether they have come.
 constexpr unsigned kAbsent = 0xffffffffu;  // in every type of operand a number that is none

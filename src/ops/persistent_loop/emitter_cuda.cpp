@@ -14,8 +14,9 @@
 namespace turbolstm::cuda {
 namespace {
 
-std::string_view ProductType(DType dtype) {
-  switch (dtype) {
+std::string_view ProductType(const LoopStep& step) {
+  if (step.in_pieces) return "PiecesProduct";
+  switch (step.operand) {
     case DType::kBFloat16:
       return "Bf16Product";
     case DType::kFloat16:
@@ -83,7 +84,7 @@ using Args = LoopArgs<{}, {}>;
                      InnerBlocks(step, tile), kInnerWarps, tile.together, tile.chains,
                      SumStride(width), tile.held, step.x.has_init, step.alignment,
                      InputBytes(step, tile), OutputBytes(step, tile), carried,
-                     ProductType(step.operand), step.inputs.size(), step.outputs.size()) +
+                     ProductType(step), step.inputs.size(), step.outputs.size()) +
          List("kColumns", columns) + List("kColumnsOfX", columns_of_x);
 }
 

@@ -43,7 +43,8 @@ struct LoopStep {
   LoopRows x;               // delay 1
   int64_t alignment = 2;    // 16, 8, 4 or 2: rows of all inputs and outputs begin at multiples of
                             // so many bytes
-  DType operand = DType::kBFloat16;  // bfloat16, float16, or float32 for tf32
+  DType operand = DType::kBFloat16;  // bfloat16, float16, or float32
+  bool in_pieces = false;  // of float32: products of bf16 pieces (split_product.h), else of tf32
 };
 
 // Type of an output in memory, sums that are kept included.

@@ -35,6 +35,8 @@ constexpr double kWeightSide = 1.25e-9;
 constexpr double kSequenceSide = 1.1e-11;  // for each sequence
 constexpr double kWideOperand = 1.5;       // tf32: times 16 bits
 constexpr double kWideProduct = 1.3;       // likewise, of a cluster
+constexpr double kPiecesStepwise = 2.5;    // products of pieces: times 16 bits
+constexpr double kPiecesMultiply = 4;      // likewise, of a byte of weights
 
 int64_t CeilDiv(int64_t a, int64_t b) {
   return (a + b - 1) / b;
@@ -270,7 +272,8 @@ int64_t OutputBytes(const LoopStep& step, const LoopTile& tile) {
 double PersistentCost(const LoopStep& step, const LoopTile& tile) {
   if (tile.exchange != Exchange::kMemory) return ClusterCost(step, tile);
   const auto row = static_cast<double>(InnerBlocks(step, tile) * kBlockBytes);
-  const double multiplying = kMultiplyByte * row * static_cast<double>(Width(step, tile));
+  const double multiplying = (step.in_pieces ? kPiecesMultiply : 1) * kMultiplyByte * row *
+                             static_cast<double>(Width(step, tile));
   const double reading = row * kTileRows;
   const double share = tile.together == 1 ? 1 : kTwoTiles;
   const double first = kFirstTurn + share * (multiplying + kReadFirstByte * reading +
@@ -281,7 +284,9 @@ double PersistentCost(const LoopStep& step, const LoopTile& tile) {
 
 double StepwiseCost(const LoopStep& step, int64_t batch) {
   const double size = std::sqrt(static_cast<double>(step.inner * step.columns));
-  const double wide = SizeOf(step.operand) > 2 ? kWideOperand : 1;
+  const double wide = step.in_pieces             ? kPiecesStepwise
+                      : SizeOf(step.operand) > 2 ? kWideOperand
+                                                 : 1;
   return wide *
          (kTwoKernels + kWeightSide * size + kSequenceSide * size * static_cast<double>(batch));
 }
