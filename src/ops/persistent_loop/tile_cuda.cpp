@@ -36,7 +36,7 @@ constexpr double kSequenceSide = 1.1e-11;  // for each sequence
 constexpr double kWideOperand = 1.5;       // tf32: times 16 bits
 constexpr double kWideProduct = 1.3;       // likewise, of a cluster
 constexpr double kPiecesStepwise = 2.5;    // products of pieces: times 16 bits
-constexpr double kPiecesMultiply = 4;      // likewise, of a byte of weights
+constexpr double kPiecesMultiply = 1.5;    // likewise, of a byte of weights
 
 int64_t CeilDiv(int64_t a, int64_t b) {
   return (a + b - 1) / b;
