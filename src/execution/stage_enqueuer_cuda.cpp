@@ -225,11 +225,22 @@ void StageEnqueuer::EnqueueLoop(const Group& group, const std::vector<PointwiseK
   for (int64_t i = 0; i < shape_.steps; ++i) {
     const int64_t t = group.direction == Direction::kForward ? i : shape_.steps - 1 - i;
     for (size_t s = 0; s < kernels.size(); ++s) {
+      if (i == shape_.steps - 1 && IsUnreadAtEnd(group, group.stages[s])) continue;
       follows_kernel_ = i > 0 && s > 0;  // the first step may leave a product of zeros out
       EnqueueRows(group.stages[s], kernels[s], {t, 1, shape_.ragged}, true);
     }
   }
   follows_kernel_ = false;
+}
+
+// A ring is read by its own loop only.
+bool StageEnqueuer::IsUnreadAtEnd(const Group& group, const Stage& stage) const {
+  if (stage.kind != Stage::Kind::kMatMul || buffer(stage.outputs[0]).ring == 0) return false;
+  return std::all_of(group.stages.begin(), group.stages.end(), [&](const Stage& reader) {
+    return std::all_of(reader.inputs.begin(), reader.inputs.end(), [&](const Operand& operand) {
+      return operand.delay > 0 || !Overlaps(operand.view, stage.outputs[0]);
+    });
+  });
 }
 
 void StageEnqueuer::EnqueueTimeLoop(const Group& group, const PointwiseKernel& kernel) {

@@ -123,6 +123,8 @@ class StageEnqueuer {
   // steps: of what can be cut; adds: to what a sum over other steps has left.
   void EnqueueGroup(size_t group, const RowRange& steps, bool adds);
   void EnqueueLoop(const Group& group, const std::vector<PointwiseKernel>& kernels);
+  // Whether what a stage of a loop computes at the loop's last step is read by nobody.
+  bool IsUnreadAtEnd(const Group& group, const Stage& stage) const;
   void EnqueueTimeLoop(const Group& group, const PointwiseKernel& kernel);
   RowRange AllSteps() const { return {0, shape_.steps, shape_.ragged}; }
   // A loop of loops_, with `exchange` for what its blocks hand to each other.
@@ -141,6 +143,7 @@ class StageEnqueuer {
   // like: rows of a product whose bits this one's are to have.
   void Multiply(const Stage& stage, const Rows& x, int64_t count, const View& y, std::byte* to,
                 int64_t like = 0);
+  void FillRows(const Stage& stage, const View& y, std::byte* to);
   void Run(Gemm gemm);
   void EnqueueStatic(const Stage& stage, const PointwiseKernel& kernel);
   void EnqueueStaticNode(const Stage& stage);

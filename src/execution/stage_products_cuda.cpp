@@ -66,6 +66,7 @@ StageEnqueuer::Rows StageEnqueuer::WholeRows(const View& view, int64_t first) co
 void StageEnqueuer::Multiply(const Stage& stage, const Rows& x, int64_t count, const View& y,
                              std::byte* to, int64_t like) {
   if (!x.data && stage.accumulate && stage.bias.buffer < 0) return;
+  if (!x.data && !stage.accumulate && y.width == buffer(y).width) return FillRows(stage, y, to);
   const PackedWeight& weight = graph_.weights[static_cast<size_t>(stage.weight)];
   const ProductSize size = SizeOfProduct(graph_, stage, count);
   const int64_t columns = weight.features.back();
@@ -97,6 +98,18 @@ void StageEnqueuer::Multiply(const Stage& stage, const Rows& x, int64_t count, c
   gemm.b.stride = rows.stride;
   gemm.b.batch_stride = weight.features.end()[-2] * rows.stride;
   Run(gemm);
+}
+
+// What a product of zeros leaves in the rows of a step: the bias.
+void StageEnqueuer::FillRows(const Stage& stage, const View& y, std::byte* to) {
+  RowOperand bias;
+  if (stage.bias.buffer >= 0) {
+    bias.data = reinterpret_cast<const char*>(Address(stage.bias, 0));
+    bias.dtype = static_cast<signed char>(DType::kFloat32);
+  } else {
+    bias.dtype = static_cast<signed char>(buffer(y).dtype);
+  }
+  GatherRows({bias, y.width}, {}, buffer(y).dtype, to, context_);
 }
 
 // The library adds a bias to single products only.
