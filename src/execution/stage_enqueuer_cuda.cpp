@@ -30,6 +30,8 @@ StageEnqueuer::StageEnqueuer(const LoweredGraph& graph, const DeviceMemory& memo
   for (const Group& group : graph_.groups) {
     one_kernel_.push_back(RunsInOneKernel(graph_, group));
     matches_.push_back(MatchPersistentLoop(graph_, group));
+    const bool phased = !one_kernel_.back() && !matches_.back();
+    phased_matches_.push_back(phased ? MatchPhasedLoop(graph_, group) : std::nullopt);
     kernels_.emplace_back(group.stages.size());
     for (size_t i = 0; i < group.stages.size(); ++i) {
       if (group.stages[i].kind == Stage::Kind::kPointwise) kernels_.back()[i] = *next++;
@@ -84,9 +86,13 @@ void StageEnqueuer::AddRoom(const Stage& stage, bool one_step, Room* room) const
   }
 }
 
-LoopTile StageEnqueuer::TileFor(size_t group, int64_t processors, int64_t chains) const {
+bool StageEnqueuer::CanBePersistent() const {
   constexpr int64_t kMostRows = std::numeric_limits<int32_t>::max();  // counted in 32 bits
-  if (!matches_[group] || shape_.steps < 2 || rows() > kMostRows) return {};
+  return shape_.steps > 1 && rows() <= kMostRows;
+}
+
+LoopTile StageEnqueuer::TileFor(size_t group, int64_t processors, int64_t chains) const {
+  if (!matches_[group] || !CanBePersistent()) return {};
   const LoopStep& step = matches_[group]->step;
   const LoopTile tile = tune_ && shape_.batch > 0
                             ? TunedTile(step, shape_.batch, RoomOnThisDevice(processors), chains)
@@ -130,8 +136,11 @@ void StageEnqueuer::MakeLoops() {
   loops_.assign(graph_.groups.size(), std::nullopt);
   state_bytes_.assign(graph_.groups.size(), 0);
   exchange_bytes_ = 0;
+  phased_loops_.clear();
+  phased_loops_.resize(graph_.groups.size());
   if (schedule_) return MakeScheduledLoops();
   for (size_t g = 0; g < loops_.size(); ++g) {
+    MakePhasedLoop(g);
     const LoopTile tile = TileInTurns(g);
     if (tile.parts == 0) continue;
     loops_[g].emplace(matches_[g]->step, tile);
@@ -139,6 +148,15 @@ void StageEnqueuer::MakeLoops() {
     exchange_bytes_ = std::max(
         exchange_bytes_, tile.exchange_bytes + (second ? loops_[g - 1]->tile().exchange_bytes : 0));
   }
+}
+
+void StageEnqueuer::MakePhasedLoop(size_t group) {
+  if (!phased_matches_[group] || !CanBePersistent()) return;
+  const PhasedStep& step = phased_matches_[group]->step;
+  const PhasedTile tile = PhasedTileOnThisDevice(step, shape_.batch);
+  if (tile.parts == 0) return;
+  phased_loops_[group].emplace(step, tile);
+  exchange_bytes_ = std::max(exchange_bytes_, tile.exchange_bytes);
 }
 
 int64_t StageEnqueuer::bytes() const {
@@ -187,6 +205,8 @@ void StageEnqueuer::EnqueueInTurns(size_t begin, size_t end) {
     } else if (loops_[g]) {
       EnqueuePersistent(g, exchange_.data());
       EnqueueProductBehind(*matches_[g]);
+    } else if (phased_loops_[g]) {
+      EnqueuePhased(g);
     } else {
       EnqueueGroup(g, AllSteps(), false);
     }
@@ -306,6 +326,29 @@ void StageEnqueuer::EnqueuePersistent(size_t group, std::byte* exchange, const R
   run.outputs = outputs;
   loops_[group]->Launch(run, exchange, &context_.fault->found, stream());
   if (run.begin == 0) ++persistent_loops_;
+}
+
+void StageEnqueuer::EnqueuePhased(size_t group) {
+  const PhasedMatch& match = *phased_matches_[group];
+  PhasedRun run;
+  run.sequences = context_.sequences;
+  run.range = AllSteps();
+  run.reverse = graph_.groups[group].direction == Direction::kReverse;
+  std::vector<PhasedRun::Weights> products;
+  for (const Stage* const product : match.products) {
+    const WeightRows rows = WeightFor(product->weight);
+    products.push_back(
+        {rows.data, rows.stride, graph_.weights[static_cast<size_t>(product->weight)].transposed});
+  }
+  std::vector<RowOperand> inputs;
+  std::vector<RowOutput> outputs;
+  for (const Operand& operand : match.inputs) inputs.push_back(OperandOf(operand));
+  for (const View& output : match.outputs) outputs.push_back(OutputOf(output));
+  run.products = products;
+  run.inputs = inputs;
+  run.outputs = outputs;
+  phased_loops_[group]->Launch(run, exchange_.data(), &context_.fault->found, stream());
+  ++persistent_loops_;
 }
 
 // range: steps of Step rows; one_step tells that the stage runs step after step.

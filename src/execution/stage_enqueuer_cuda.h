@@ -17,9 +17,11 @@
 #include "execution/make_execution.h"
 #include "execution/operators_cuda.h"
 #include "execution/persistent_match_cuda.h"
+#include "execution/phased_match_cuda.h"
 #include "ops/matmul/gemm_cuda.h"
 #include "ops/matmul/split_product_cuda.h"
 #include "ops/persistent_loop/persistent_loop_cuda.h"
+#include "ops/phased_loop/phased_loop_cuda.h"
 #include "ops/pointwise/kernel_cuda.h"
 #include "plan/lowered.h"
 
@@ -127,6 +129,8 @@ class StageEnqueuer {
   bool IsUnreadAtEnd(const Group& group, const Stage& stage) const;
   void EnqueueTimeLoop(const Group& group, const PointwiseKernel& kernel);
   RowRange AllSteps() const { return {0, shape_.steps, shape_.ragged}; }
+  // A loop of phased_loops_.
+  void EnqueuePhased(size_t group);
   // A loop of loops_, with `exchange` for what its blocks hand to each other.
   void EnqueuePersistent(size_t group, std::byte* exchange);
   void EnqueuePersistent(size_t group, std::byte* exchange, const RowRange& steps,
@@ -200,6 +204,8 @@ class StageEnqueuer {
 
   void AddRoom(const Stage& stage, bool one_step, Room* room) const;
   void MakeLoops();
+  void MakePhasedLoop(size_t group);
+  bool CanBePersistent() const;
   // The tile of a loop on so many multiprocessors; parts = 0 where step by step is faster.
   LoopTile TileFor(size_t group, int64_t processors, int64_t chains = 0) const;
   // Of the loop where groups run one after the other.
@@ -227,8 +233,11 @@ class StageEnqueuer {
   std::vector<bool> one_kernel_;                       // loops that a single kernel walks through
   std::vector<std::optional<LoopMatch>> matches_;      // by group: loops for persistent kernels
   std::vector<std::optional<PersistentLoop>> loops_;   // those of the current batch size
-  std::vector<int64_t> turns_;                         // of groups: when they run
-  std::vector<bool> beside_;  // loops of loops_ that run at once with the next one
+  // Likewise, loops that no PersistentLoop runs.
+  std::vector<std::optional<PhasedMatch>> phased_matches_;
+  std::vector<std::optional<PhasedLoop>> phased_loops_;
+  std::vector<int64_t> turns_;  // of groups: when they run
+  std::vector<bool> beside_;    // loops of loops_ that run at once with the next one
   SideStream side_;
   int64_t exchange_bytes_ = 0;
   DeviceBuffer exchange_;

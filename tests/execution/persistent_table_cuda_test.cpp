@@ -7,6 +7,7 @@
 
 #include "execution/device_lowering.h"
 #include "execution/persistent_match_cuda.h"
+#include "execution/phased_match_cuda.h"
 #include "execution/typed_programs_cuda.h"
 #include "plan/recurrent_graphs.h"
 
@@ -15,6 +16,7 @@ namespace {
 
 // Of every loop of a training step, in the order in which they run:
 //   P  one persistent kernel
+//   p  one phased kernel
 //   T  one kernel that walks through time, without products
 //   s  a kernel for each stage of each step
 std::string WaysToRun(const RecurrentOptions& options, Precision precision) {
@@ -25,6 +27,7 @@ std::string WaysToRun(const RecurrentOptions& options, Precision precision) {
     if (!group.is_loop()) continue;
     ways += cuda::MatchPersistentLoop(lowered, group) ? 'P'
             : cuda::RunsInOneKernel(lowered, group)   ? 'T'
+            : cuda::MatchPhasedLoop(lowered, group)   ? 'p'
                                                       : 's';
   }
   return ways;
@@ -41,7 +44,7 @@ constexpr Row kTable[] = {
     {"peephole_lstm", "PP"}, {"layer_norm_lstm", "ss"},
     {"mgu", "ss"},           {"indrnn", "TT"},
     {"trnn", "TT"},          {"tau_gru", "ss"},
-    {"scrn", "TssT"},        {"slstm", "ss"},
+    {"scrn", "TppT"},        {"slstm", "ss"},
 };
 
 struct Option {

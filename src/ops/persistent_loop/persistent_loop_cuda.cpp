@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <map>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -11,6 +9,7 @@
 #include "base/error.h"
 #include "ops/persistent_loop/device_code_cuda.h"
 #include "ops/persistent_loop/emitter_cuda.h"
+#include "ops/persistent_loop/loop_kernel_cuda.h"
 #include "ops/pointwise/machine_code_cuda.h"
 
 namespace turbolstm::cuda {
@@ -21,22 +20,6 @@ int64_t Attribute(cudaDeviceAttr attribute) {
   TL_CUDA_CHECK(cudaGetDevice(&device));
   TL_CUDA_CHECK(cudaDeviceGetAttribute(&value, attribute, device));
   return value;
-}
-
-// Kernels of the process, which stay loaded, by source.
-cudaKernel_t Load(const std::string& source) {
-  static std::mutex mutex;
-  static std::map<std::string, cudaKernel_t>& known = *new std::map<std::string, cudaKernel_t>;
-  const std::lock_guard lock(mutex);
-  const auto found = known.find(source);
-  if (found != known.end()) return found->second;
-  const std::vector<char> code = MachineCode(source, fmt::format("sm_{}", CurrentCapability()));
-  cudaLibrary_t library = nullptr;
-  cudaKernel_t kernel = nullptr;
-  TL_CUDA_CHECK(
-      cudaLibraryLoadData(&library, code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0));
-  TL_CUDA_CHECK(cudaLibraryGetKernel(&kernel, library, "loop"));
-  return known.emplace(source, kernel).first->second;
 }
 
 void SetAttribute(cudaKernel_t kernel, cudaFuncAttribute attribute, int64_t value) {
@@ -100,7 +83,7 @@ LoopTile TileOnThisDevice(const LoopStep& step, int64_t batch, int64_t processor
 
 PersistentLoop::PersistentLoop(const LoopStep& step, const LoopTile& tile)
     : tile_(tile), alignment_(step.alignment) {
-  kernel_ = Load(EmitLoop(step, tile_));
+  kernel_ = LoadLoopKernel(EmitLoop(step, tile_));
   SetAttribute(kernel_, cudaFuncAttributeMaxDynamicSharedMemorySize, tile_.shared_bytes);
   if (tile_.exchange != Exchange::kMemory) {
     SetAttribute(kernel_, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
