@@ -40,9 +40,9 @@ struct Row {
 constexpr Row kTable[] = {
     {"rnn_tanh", "PP"},      {"rnn_relu", "PP"},
     {"lstm", "PP"},          {"gru", "PP"},
-    {"gru_original", "ss"},  {"lstm_projection", "ss"},
-    {"peephole_lstm", "PP"}, {"layer_norm_lstm", "ss"},
-    {"mgu", "ss"},           {"indrnn", "TT"},
+    {"gru_original", "pp"},  {"lstm_projection", "pp"},
+    {"peephole_lstm", "PP"}, {"layer_norm_lstm", "pp"},
+    {"mgu", "pp"},           {"indrnn", "TT"},
     {"trnn", "TT"},          {"tau_gru", "ss"},
     {"scrn", "TppT"},        {"slstm", "ss"},
 };

@@ -295,7 +295,8 @@ std::vector<LoopTile> Tiles(const LoopStep& step, int64_t batch, const LoopRoom&
                             int64_t chains) {
   std::vector<LoopTile> tiles;
   AddMemoryTiles(step, batch, room, chains, &tiles);
-  if (room.clusters) AddClusterTiles(step, batch, room, &tiles);
+  // What a block holds in registers would be split into pieces there, and not fit any more.
+  if (room.clusters && !step.in_pieces) AddClusterTiles(step, batch, room, &tiles);
   if (chains > 0) std::erase_if(tiles, [&](const LoopTile& tile) { return tile.chains != chains; });
   return tiles;
 }

@@ -7,6 +7,7 @@
 
 #include "ops/persistent_loop/device_code_cuda.h"
 #include "ops/persistent_loop/row_text_cuda.h"
+#include "ops/persistent_loop/tile_cuda.h"
 #include "ops/phased_loop/device_text_cuda.h"
 #include "ops/phased_loop/phased_text_cuda.h"
 #include "ops/phased_loop/phased_tile_cuda.h"
@@ -75,6 +76,7 @@ constexpr int kUnits = {};  // of this block
 constexpr int kAllUnits = {};
 constexpr int kParts = {};  // blocks of a group
 constexpr int kPaddedUnits = kUnits * kParts;
+constexpr int kTileRows = {};
 constexpr int kTiles = {};
 constexpr int kSumStride = {};
 constexpr int kSumFloats = kWarps * kTileRows * kSumStride;
@@ -83,7 +85,7 @@ constexpr int kGroupBytes = {};
 using Product = {};
 using Args = PhasedArgs<{}, {}, {}>;
 )",
-        kPhasedWarps, kPhasedThreads, tile_.units, step_.units, tile_.parts, tile_.tiles,
+        kPhasedWarps, kPhasedThreads, tile_.units, step_.units, tile_.parts, kTileRows, tile_.tiles,
         PhasedSumStride(step_, tile_), weight_chunks_, group_bytes_, ProductType(step_),
         products_.size(), std::max<size_t>(1, step_.inputs), std::max<size_t>(1, step_.outputs));
     return text;
