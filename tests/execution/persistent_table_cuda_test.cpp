@@ -76,6 +76,7 @@ TEST(PersistentTable, SaysHowLoopsRun) {
       for (const int64_t hidden : {32, 34}) {
         RecurrentOptions options = SmallOptions(row.cell);
         options.size.hidden = hidden;
+        if (options.size.projection > 0) options.size.projection = hidden / 2;
         options.zoneout = option.zoneout;
         options.recurrent_dropout = option.recurrent_dropout;
         options.initial = option.initial;
