@@ -23,6 +23,8 @@ struct DeviceOptions {
   BoundaryType boundary = BoundaryType::kFloat32;
   bool recompute = false;  // activations for the backward pass, see RecomputeActivations
   DeviceOverlap overlap = DeviceOverlap::kNone;
+  // Loops with several products, or with sums over the units of a row, run as one kernel each.
+  bool phased_loops = false;
   int64_t time_blocks = 0;  // into which overlapping loops are cut; 0: chosen
   bool tune = false;        // kernels of loops are chosen by measurement, which is kept on disk
 };

@@ -30,7 +30,7 @@ StageEnqueuer::StageEnqueuer(const LoweredGraph& graph, const DeviceMemory& memo
   for (const Group& group : graph_.groups) {
     one_kernel_.push_back(RunsInOneKernel(graph_, group));
     matches_.push_back(MatchPersistentLoop(graph_, group));
-    const bool phased = !one_kernel_.back() && !matches_.back();
+    const bool phased = options.phased_loops && !one_kernel_.back() && !matches_.back();
     phased_matches_.push_back(phased ? MatchPhasedLoop(graph_, group) : std::nullopt);
     kernels_.emplace_back(group.stages.size());
     for (size_t i = 0; i < group.stages.size(); ++i) {
@@ -45,6 +45,9 @@ bool StageEnqueuer::MakeRoom(cudaStream_t stream) {
   Room room;
   for (const Group& group : graph_.groups) {
     for (const Stage& stage : group.stages) AddRoom(stage, group.is_loop(), &room);
+  }
+  for (const std::optional<LoopMatch>& match : matches_) {
+    if (match && match->product_is_read) AddRoom(*match->product, false, &room);
   }
   bool moved = false;
   const auto grow = [&](DeviceBuffer* buffer, int64_t bytes, std::string_view what) {

@@ -108,7 +108,8 @@ TEST_P(PhasedLoopsOnGpu, AgreeWithTheInterpreter) {
                                               .batch = shape.batch,
                                               .ragged = shape.ragged,
                                               .resets = shape.resets});
-    cuda::CudaExecutable execution(graph, {.index = 0, .precision = precision});
+    cuda::CudaExecutable execution(graph,
+                                   {.index = 0, .precision = precision, .phased_loops = true});
     const Outputs got = RunAndRead(&execution, bindings);
     EXPECT_EQ(execution.persistent_loops(), shape.bidirectional ? 4 : 2) << shape.hidden;
     EXPECT_EQ(RunAndRead(&execution, bindings), got) << "the same run twice";
