@@ -133,7 +133,12 @@ def cases():
         for hidden in (128, 512):
             for batch in (1, 8, 64):
                 for steps in (1, 2, 4, 8):
-                    yield f"act T{steps} B{batch} H{hidden} {precision}", acting, (precision, steps, batch, hidden), "stream"
+                    yield (
+                        f"act T{steps} B{batch} H{hidden} {precision}",
+                        acting,
+                        (precision, steps, batch, hidden),
+                        "stream",
+                    )
 
 
 def measure(make, arguments_of, kind, options):

@@ -1,6 +1,8 @@
 import importlib.metadata
 
+import pytest
 import turbolstm
+from turbolstm._core import DeviceNetwork
 
 
 def test_version_is_that_of_the_package():
@@ -18,3 +20,10 @@ def test_devices_begin_with_the_cpu():
     assert first.name
     assert first.memory_bytes > 2**20
     assert repr(first) == f"<cpu:0 {first.name}>"
+
+
+def test_a_gpu_that_is_not_there():
+    if any(device.kind == "cuda" for device in turbolstm.devices()):
+        pytest.skip("there is one")
+    with pytest.raises(turbolstm.Error, match=r"\[cuda\] (no device answers|this program was built without CUDA)"):
+        DeviceNetwork("lstm", 3, 4)
