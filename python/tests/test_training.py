@@ -69,8 +69,8 @@ def test_callbacks_end_the_training(reviews, tmp_path):
 
 
 def test_errors_name_what_is_wrong(reviews, tmp_path):
-    with pytest.raises(turbolstm.Error, match="hiden.*hidden"):
-        turbolstm.train(config(reviews, tmp_path, hiden=3))
+    with pytest.raises(turbolstm.Error, match="hidden_.*hidden"):
+        turbolstm.train(config(reviews, tmp_path, hidden_=3))
     with pytest.raises(TypeError, match="section 'data' is a str"):
         turbolstm.train({"data": "reviews.tsv"})
     with pytest.raises(FileNotFoundError, match="absent.toml"):
