@@ -65,22 +65,29 @@ Row PlanOne(const PlannedNetwork& network, const ExecutableOptions& options,
 std::string CompareSchedules(const PlannedNetwork& network, const ExecutableOptions& options,
                              const CompareRequest& request) {
   const auto pool = std::make_shared<StreamPool>(options.streams);
-  std::vector<Row> rows;
-  std::vector<Plan> plans;
   // Threads and code are there before memory is looked at.
   PlanOne(network, Scheduled(options, ScheduleKind::kSequential), request, pool);
+  std::vector<Row> rows;
+  std::vector<Plan> plans;
+  std::vector<size_t> plan_of;  // by row: who is cut alike runs alike
   for (const ScheduleKind kind : kScheduleKinds) {
     rows.push_back(PlanOne(network, Scheduled(options, kind), request, pool));
-    plans.push_back(rows.back().plan);
+    const Plan& plan = rows.back().plan;
+    const auto same = std::ranges::find_if(plans, [&](const Plan& other) {
+      return other.schedule.streams == plan.schedule.streams &&
+             other.partition.options == plan.partition.options;
+    });
+    plan_of.push_back(static_cast<size_t>(same - plans.begin()));
+    if (same == plans.end()) plans.push_back(plan);
   }
-  std::vector<Lap> laps(rows.size());
+  std::vector<Lap> laps(plans.size());
   if (request.seconds > 0) {
     Executable executable(network.graph, Scheduled(options, ScheduleKind::kTurboLstm), pool);
     executable.SetShape(request.steps, request.batch);
     const AnyInputs inputs(&executable, request.steps, request.batch);
     laps = RacePlans(plans, {.seconds = request.seconds}, &executable);
   }
-  const double ours = laps.back().median;  // of kAuto
+  const double ours = laps[plan_of.back()].median;  // of kAuto
   using Align = Table::Align;
   Table table({Align::kLeft, Align::kRight, Align::kRight, Align::kRight, Align::kRight,
                Align::kRight, Align::kRight, Align::kRight, Align::kRight, Align::kRight});
@@ -94,8 +101,8 @@ std::string CompareSchedules(const PlannedNetwork& network, const ExecutableOpti
                fmt::format("{}", row.plan.partition.tasks.size()),
                fmt::format("{}", cuts.time_block), fmt::format("{}", cuts.row_tile),
                fmt::format("{:.3f}", kMilli * row.plan.schedule.EstimatedSeconds()),
-               run ? fmt::format("{:.3f}", kMilli * laps[i].median) : "",
-               run ? fmt::format("{:.2f}", laps[i].median / ours) : "",
+               run ? fmt::format("{:.3f}", kMilli * laps[plan_of[i]].median) : "",
+               run ? fmt::format("{:.2f}", laps[plan_of[i]].median / ours) : "",
                fmt::format("{:.1f}", row.predicted_mib),
                run ? fmt::format("{:.1f}", row.measured_mib) : ""});
   }

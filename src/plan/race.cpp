@@ -20,9 +20,9 @@ double TimeOfRun(Executable* executable) {
 }
 
 double MedianOf(std::vector<double> times) {
-  const auto middle = times.begin() + std::ssize(times) / 2;
-  std::nth_element(times.begin(), middle, times.end());
-  return *middle;
+  std::ranges::sort(times);
+  const size_t middle = times.size() / 2;
+  return times.size() % 2 == 1 ? times[middle] : (times[middle - 1] + times[middle]) / 2;
 }
 
 }  // namespace
@@ -35,7 +35,9 @@ std::vector<Lap> RacePlans(std::span<const Plan> plans, const RaceOptions& optio
   const Clock::time_point begin = Clock::now();
   for (int round = 0; round < kLeastRounds || SecondsSince(begin) < options.seconds; ++round) {
     double best = 0;
-    for (size_t i = 0; i < plans.size(); ++i) {
+    for (size_t turn = 0; turn < plans.size(); ++turn) {
+      // Each way by turns, so that nobody always follows the same other one.
+      const size_t i = round % 2 == 0 ? turn : plans.size() - 1 - turn;
       if (dropped[i]) continue;
       executable->Use(plans[i]);
       TimeOfRun(executable);  // brings code and memory near
