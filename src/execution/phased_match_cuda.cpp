@@ -22,7 +22,7 @@ class PhasedMatcher {
     for (const Stage& stage : group_.stages) {
       if (!AddStage(stage)) return {};
     }
-    if (match_.products.empty()) return {};
+    if (match_.products.empty() || overwrites_) return {};
     Finish();
     return std::move(match_);
   }
@@ -126,6 +126,8 @@ class PhasedMatcher {
       return written->second;
     }
     const PhasedPlace place = PlaceOf(operand, part);
+    // Others may read it from memory after its first unit has overwritten it.
+    if (!place.per_unit && operand.delay == 0 && written != written_.end()) overwrites_ = true;
     const auto [known, added] = read_.try_emplace({place.operand, part}, -1);
     if (!added) return known->second;
     const int value = known->second = NewValue();
@@ -265,6 +267,7 @@ class PhasedMatcher {
   std::map<Slot, int> written_;  // what the loop computes, and its value so far; -1: none yet
   std::map<std::pair<size_t, int64_t>, int> read_;  // by input and part
   std::vector<Slot> carried_slots_;
+  bool overwrites_ = false;  // a value of a row that it reads
 };
 
 }  // namespace

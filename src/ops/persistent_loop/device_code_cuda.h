@@ -114,12 +114,23 @@ struct PiecesProduct {
   __device__ static __forceinline__ Bits Narrow(float value) { return __float_as_uint(value); }
 };
 
-// Two numbers, piece by piece; numbers beyond bf16 begin with its largest.
+// Two numbers, piece by piece; numbers beyond bf16 begin with its largest, and infinity ends in NaN.
 struct Pieces {
   unsigned of[3];
 };
 
 // kAnew: at every use, rather than kept in registers from use to use.
+template <bool kAnew>
+__device__ __forceinline__ unsigned LargestPieces(float a, float b) {
+  unsigned pieces;
+  if (kAnew) {
+    asm volatile("cvt.rn.satfinite.bf16x2.f32 %0, %1, %2;" : "=r"(pieces) : "f"(b), "f"(a));
+  } else {
+    asm("cvt.rn.satfinite.bf16x2.f32 %0, %1, %2;" : "=r"(pieces) : "f"(b), "f"(a));
+  }
+  return pieces;
+}
+
 template <bool kAnew>
 __device__ __forceinline__ Pieces PiecesOf(unsigned x, unsigned y) {
   Pieces pieces;
@@ -127,10 +138,10 @@ __device__ __forceinline__ Pieces PiecesOf(unsigned x, unsigned y) {
 #pragma unroll
   for (int i = 0; i < 3; ++i) {
     unsigned& piece = pieces.of[i];
-    if (kAnew) {
-      asm volatile("cvt.rn.satfinite.bf16x2.f32 %0, %1, %2;" : "=r"(piece) : "f"(b), "f"(a));
+    if (i == 0) {
+      piece = LargestPieces<kAnew>(a, b);
     } else {
-      asm("cvt.rn.satfinite.bf16x2.f32 %0, %1, %2;" : "=r"(piece) : "f"(b), "f"(a));
+      asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(piece) : "f"(b), "f"(a));
     }
     a -= __uint_as_float(piece << 16);
     b -= __uint_as_float(piece & 0xffff0000u);

@@ -9,6 +9,7 @@
 #include "ops/persistent_loop/cluster_kernel_text_cuda.h"
 #include "ops/persistent_loop/device_code_cuda.h"
 #include "ops/persistent_loop/kernel_text_cuda.h"
+#include "ops/persistent_loop/row_text_cuda.h"
 #include "ops/pointwise/emitter_cuda.h"
 
 namespace turbolstm::cuda {
@@ -77,46 +78,6 @@ class KernelText {
     return !IsProductAlone(input) && step_.carried[input] < 0 && !IsStaged(step_, input);
   }
 
-  // The number of a row at a step.
-  static std::string Row(const LoopRows& rows, std::string_view b, std::string_view t) {
-    switch (rows.kind) {
-      case RowKind::kShared:
-        return "0";
-      case RowKind::kBatch:
-        return std::string(b);
-      case RowKind::kStep:
-        break;
-    }
-    if (rows.period == 0) return fmt::format("{} * batch + {}", t, b);
-    return fmt::format("{} % {} * batch + {}", t, rows.period, b);
-  }
-
-  // Where an input's row lies at a valid element.
-  static std::string Address(const LoopRows& rows, size_t input, const std::string& past) {
-    if (rows.delay == 0)
-      return fmt::format("RowAt(args.in[{}], {})", input, Row(rows, "at.b", "t"));
-    const std::string_view source = rows.forward ? "(t - 1)" : "(t + 1)";
-    return fmt::format("{} ? RowAt(args.in[{}], {}) : {}", past, input, Row(rows, "at.b", source),
-                       Init(rows, input));
-  }
-
-  // Whether there is a step that a delay of one reads.
-  static std::string HasPast(const LoopRows& rows) {
-    return fmt::format("{} && !(resets && resets[{} * batch + at.b])",
-                       rows.forward ? "t > 0" : "t + 1 < at.length",
-                       !rows.adjoint  ? "t"
-                       : rows.forward ? "(t - 1)"
-                                      : "(t + 1)");
-  }
-
-  static std::string Init(const LoopRows& rows, size_t input) {
-    if (!rows.has_init) return "nullptr";
-    return fmt::format(
-        "(args.in[{0}].init && !(resets && resets[t * batch + at.b] == kFromZeros)\n"
-        "                ? args.in[{0}].init + at.b * args.in[{0}].init_row_bytes : nullptr)",
-        input);
-  }
-
   // Whether who reads this step's x begins anew: behind a reset, or, in reverse, behind padding.
   std::string Anew() const {
     if (step_.x.adjoint) {
@@ -163,8 +124,8 @@ class KernelText {
     }}
 )",
                                  tile_.tile_rows * Chunks(size), Chunks(size),
-                                 Address(step_.inputs[i], i, HasPast(step_.inputs[i])), size,
-                                 offset, 16 / size));
+                                 AddressText(step_.inputs[i], i, HasPastText(step_.inputs[i])),
+                                 size, offset, 16 / size));
       offset += tile_.tile_rows * tile_.units * size;
     }
     return ByWarp(work);
@@ -190,7 +151,8 @@ class KernelText {
             "      const unsigned b = first_row + ({1} + lane) / {2};\n"
             "      Put<{3}>(RowAt(args.out[{4}], {5}), {6}, first_unit + lane % {2} * {7});\n"
             "    }}\n",
-            there, first, Chunks(size), size, i, Row(step_.outputs[i], "b", "t"), name, 16 / size));
+            there, first, Chunks(size), size, i, RowNumberText(step_.outputs[i], "b", "t"), name,
+            16 / size));
       }
       offset += tile_.tile_rows * tile_.units * size;
     }
@@ -249,15 +211,15 @@ class KernelText {
     int bit = kFirstFlag;
     for (size_t i = 0; i < program_.inputs.size(); ++i) {
       if (!IsFlagged(i)) continue;
-      text +=
-          fmt::format("  if (at.valid && {}) flags |= {};\n", HasPast(step_.inputs[i]), 1 << bit++);
+      text += fmt::format("  if (at.valid && {}) flags |= {};\n", HasPastText(step_.inputs[i]),
+                          1 << bit++);
     }
     return text;
   }
 
   // Whether an input of a valid element reads a step before.
   std::string Past(size_t input) const {
-    if (!is_cluster()) return HasPast(step_.inputs[input]);
+    if (!is_cluster()) return HasPastText(step_.inputs[input]);
     int bit = kFirstFlag;
     for (size_t i = 0; i < input; ++i) bit += IsFlagged(i) ? 1 : 0;
     return fmt::format("flags & {}", 1 << bit);
@@ -273,7 +235,7 @@ class KernelText {
             "      const char* row{0} = nullptr;\n"
             "      if (at.valid && !past{0}) row{0} = {2};\n"
             "      const auto bits{0} = LoadBits<{3}>(row{0}, at.j);\n",
-            i, Past(i), Init(rows, i), MemoryTypeName(program_.inputs[i]));
+            i, Past(i), InitText(rows, i), MemoryTypeName(program_.inputs[i]));
       } else if (IsDirect(i)) {
         const InputKind kind = program_.program.inputs[i];
         const bool by_column = kind == InputKind::kElement || kind == InputKind::kRowVector;
@@ -281,7 +243,7 @@ class KernelText {
             "      const char* row{0} = nullptr;\n"
             "      if (at.valid) row{0} = {1};\n"
             "      const auto bits{0} = LoadBits<{2}>(row{0}, {3});\n",
-            i, Address(step_.inputs[i], i, Past(i)), MemoryTypeName(program_.inputs[i]),
+            i, AddressText(step_.inputs[i], i, Past(i)), MemoryTypeName(program_.inputs[i]),
             by_column ? "at.j" : "0");
       }
     }

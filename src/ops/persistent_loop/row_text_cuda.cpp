@@ -28,15 +28,16 @@ std::string HasPastText(const LoopRows& rows) {
 std::string InitText(const LoopRows& rows, size_t input) {
   if (!rows.has_init) return "nullptr";
   return fmt::format(
-      "(args.in[{0}].init ? args.in[{0}].init + at.b * args.in[{0}].init_row_bytes : nullptr)",
+      "(args.in[{0}].init && !(resets && resets[t * batch + at.b] == kFromZeros)\n"
+      "                ? args.in[{0}].init + at.b * args.in[{0}].init_row_bytes : nullptr)",
       input);
 }
 
-std::string AddressText(const LoopRows& rows, size_t input) {
+std::string AddressText(const LoopRows& rows, size_t input, std::string_view past) {
   if (rows.delay == 0)
     return fmt::format("RowAt(args.in[{}], {})", input, RowNumberText(rows, "at.b", "t"));
   const std::string_view source = rows.forward ? "(t - 1)" : "(t + 1)";
-  return fmt::format("{} ? RowAt(args.in[{}], {}) : {}", HasPastText(rows), input,
+  return fmt::format("{} ? RowAt(args.in[{}], {}) : {}", past, input,
                      RowNumberText(rows, "at.b", source), InitText(rows, input));
 }
 

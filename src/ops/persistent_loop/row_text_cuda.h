@@ -14,7 +14,8 @@ std::string RowNumberText(const LoopRows& rows, std::string_view b, std::string_
 std::string HasPastText(const LoopRows& rows);
 // The initial value's row of args.in[input], or nullptr.
 std::string InitText(const LoopRows& rows, size_t input);
-// Where the row of args.in[input] lies at a valid element; nullptr: zeros.
-std::string AddressText(const LoopRows& rows, size_t input);
+// Where the row of args.in[input] lies at a valid element; nullptr: zeros. past: HasPastText, or
+// what stands for it.
+std::string AddressText(const LoopRows& rows, size_t input, std::string_view past);
 
 }  // namespace turbolstm::cuda

@@ -149,7 +149,7 @@ using Args = PhasedArgs<{}, {}, {}>;
           "          if (at.valid) row = {};\n"
           "          v{}[i] = {};\n"
           "        }}\n",
-          AddressText(load.from.rows, load.from.operand), load.value,
+          AddressText(load.from.rows, load.from.operand, HasPastText(load.from.rows)), load.value,
           Bits(load.from, "row", "at.j"));
     }
     return text;
