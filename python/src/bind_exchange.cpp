@@ -16,6 +16,7 @@
 #include "exchange/run_export.h"
 #include "io/atomic_file.h"
 #include "spec.h"
+#include "text.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -70,7 +71,7 @@ nb::list ImportPythonLayers(const std::filesystem::path& path) {
       parameters[name.c_str()] = ArrayOf(parameter);
     }
     layers.append(
-        nb::make_tuple(layer.name, OptionsDict(layer.spec), layer.batch_first, parameters));
+        nb::make_tuple(TextOf(layer.name), OptionsDict(layer.spec), layer.batch_first, parameters));
   }
   return layers;
 }

@@ -63,7 +63,7 @@ nb::dict Planned(const nb::dict& options, int64_t steps, int64_t batch, bool tra
     const Plan& plan = executable->plan();
     times = plan.schedule.estimate;
     if (measure) {
-      const AnyInputs inputs(executable.get());
+      const AnyInputs inputs(executable.get(), steps, batch);
       executable->Run();  // its memory is warm then
       executable->RecordTimes(true);
       executable->Run();

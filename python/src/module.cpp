@@ -1,10 +1,9 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 
-#include <string_view>
-
 #include "base/error.h"
 #include "bind.h"
+#include "text.h"
 #include "turbolstm/version.h"
 
 namespace {
@@ -14,12 +13,8 @@ void RaiseWithAnyBytes(const std::exception_ptr& thrown, void* type) {
   try {
     std::rethrow_exception(thrown);
   } catch (const turbolstm::Error& error) {
-    const std::string_view text = error.what();
-    PyObject* const words =
-        PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "backslashreplace");
-    if (words == nullptr) return;
-    PyErr_SetObject(static_cast<PyObject*>(type), words);
-    Py_DECREF(words);
+    const nanobind::object words = turbolstm::TextOf(error.what());
+    if (words.is_valid()) PyErr_SetObject(static_cast<PyObject*>(type), words.ptr());
   }
 }
 

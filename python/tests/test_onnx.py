@@ -199,6 +199,22 @@ def test_hostile_files_are_refused(tmp_path):
         turbolstm.onnx.load(tmp_path / "absent.onnx")
 
 
+def test_flipped_bytes_never_crash(tmp_path):
+    """Either an error of ours or layers."""
+    turbolstm.onnx.export(ours.LSTM(3, 4, bidirectional=True), tmp_path / "m.onnx")
+    whole = (tmp_path / "m.onnx").read_bytes()
+    draw = numpy.random.default_rng(4)
+    for _ in range(200):
+        broken = bytearray(whole)
+        for place in draw.integers(0, len(whole), draw.integers(1, 5)):
+            broken[place] = draw.integers(0, 256)
+        (tmp_path / "b.onnx").write_bytes(broken)
+        try:
+            turbolstm.onnx.load(tmp_path / "b.onnx")
+        except turbolstm.Error:
+            pass
+
+
 def test_what_cannot_be_exported_is_named(tmp_path):
     with pytest.raises(TypeError, match="Linear.*wants"):
         turbolstm.onnx.export(torch.nn.Linear(2, 3), tmp_path / "m.onnx")
