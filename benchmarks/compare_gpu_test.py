@@ -14,7 +14,7 @@ import unittest
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 import compare_gpu  # noqa: E402
-from harness_gpu_report import compare, print_report, ratio  # noqa: E402
+from harness_gpu_report import compare, given_mib, print_report, ratio, step_mib  # noqa: E402
 
 SHAPES = {
     "shapes": [
@@ -108,6 +108,27 @@ class CompareTest(unittest.TestCase):
         self.assertEqual(ours, [{"precision": "bf16x6"}])
         self.assertEqual(theirs, [{"precision": "bf16x6", "note": "runs in fp32"}])
         self.assertEqual(compare_gpu.ask(driver, "cuDNN", case, "bf16"), [{"precision": "bf16"}])
+
+    def test_memory_counts_what_a_step_takes_beside_what_it_is_given(self):
+        case = {"cell": "lstm", "T": 2, "B": 4, "I": 8, "H": 16, "L": 2, "bidirectional": "True", "precision": "bf16"}
+        weights = 2 * 4 * 16 * ((8 + 16 + 2) + (32 + 16 + 2))
+        steps = 2 * 4 * (8 + 32)
+        ours = {**case, "implementation": "TurboLSTM"}
+        cudnn = {**case, "implementation": "cuDNN"}
+        self.assertEqual(given_mib(ours) * 2**20, 4 * weights + 2 * steps)
+        self.assertEqual(given_mib(cudnn) * 2**20, 2 * (weights + steps))
+        self.assertEqual(given_mib({**cudnn, "precision": "fp32"}) * 2**20, 4 * (weights + steps))
+        self.assertEqual(step_mib({**ours, "peak_memory_mib": 5 + given_mib(ours)}), 5)
+        self.assertIsNone(step_mib(ours))
+
+    def test_memory_of_cudnn_is_reserve_workspace_and_outputs(self):
+        path = HERE / "results" / "rnn-gpu-20261201.csv"
+        rows = [row for row in compare_gpu.read_rows(path) if row["implementation"] == "cuDNN" and row["median_ms"]]
+        rows = [row for row in rows if row["cell"] in ("lstm", "gru")]
+        self.assertGreater(len(rows), 100)
+        for row in rows:
+            parts = sum(int(row[name]) for name in ("reserve_bytes", "workspace_bytes", "output_bytes"))
+            self.assertAlmostEqual(step_mib(row) * 2**20 / parts, 1, delta=2e-3, msg=row["case"])
 
     def test_without_any_program_it_says_so(self):
         with self.assertRaisesRegex(SystemExit, "no program runs on a GPU"):

@@ -4,8 +4,11 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdlib>
+#include <functional>
 #include <iostream>
 #include <map>
+#include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "harness/gpu_measure.h"
@@ -33,6 +36,7 @@ struct TraceOptions {
   std::string precision = "bf16";
   int steps = 50;
   double most_overhead = 0;  // per cent; 0: no bound
+  bool activities = false;
   std::string trace;
 };
 
@@ -102,6 +106,28 @@ double PrintShares(const TraceOptions& options, double step_ms, size_t nodes,
   return overhead;
 }
 
+// What the device does in a step, most time first: times a step, microseconds a step, name.
+void PrintActivities(const TraceOptions& options, const std::vector<Activity>& activities) {
+  struct Sum {
+    double count = 0, microseconds = 0;
+    std::string name;
+  };
+  std::map<std::string, Sum> by_name;
+  for (const Activity& a : activities) {
+    if (a.kind == Activity::Kind::kWait) continue;
+    Sum& sum = by_name[a.name];
+    sum.name = a.name;
+    sum.count += 1.0 / options.steps;
+    sum.microseconds += static_cast<double>(a.end - a.start) / 1e3 / options.steps;
+  }
+  std::vector<Sum> sums;
+  for (auto& [name, sum] : by_name) sums.push_back(std::move(sum));
+  std::ranges::sort(sums, std::greater{}, &Sum::microseconds);
+  for (const Sum& sum : sums) {
+    fmt::print("{:6.1f} {:9.2f} us  {}\n", sum.count, sum.microseconds, sum.name);
+  }
+}
+
 int Main(const TraceOptions& options) {
   const Case& c = options.what;
   fmt::print("{}\nimdb       T {}, B {}, embedding {}, H {}, L {}, {}\n", GpuName(), c.T, c.B, c.I,
@@ -121,6 +147,7 @@ int Main(const TraceOptions& options) {
   if (last_wait != activities.rend()) activities.erase(std::next(last_wait).base());
   TL_CHECK(!activities.empty(), "[cupti] nothing was recorded");
   const double overhead = PrintShares(options, step_ms, training.nodes(), activities);
+  if (options.activities) PrintActivities(options, activities);
   if (!options.trace.empty()) WriteChromeTrace(activities, options.trace);
   if (options.most_overhead == 0 || overhead <= options.most_overhead) return EXIT_SUCCESS;
   fmt::print("the overhead is above {} %\n", options.most_overhead);
@@ -143,6 +170,7 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--runs", options.steps, "steps of training")->capture_default_str();
   app.add_option("--most-overhead", options.most_overhead, "fail above so many per cent");
+  app.add_flag("--kernels", options.activities, "print the time of every kernel");
   app.add_option("--trace", options.trace, "file for a Chrome trace");
   CLI11_PARSE(app, argc, argv);
   turbolstm::RegisterCellKernels();

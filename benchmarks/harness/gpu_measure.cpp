@@ -82,6 +82,10 @@ std::string ShortName(const std::string& symbol) {
       abi::__cxa_demangle(symbol.c_str(), nullptr, nullptr, &status), &std::free);
   std::string name = status == 0 ? readable.get() : symbol;
   if (name.starts_with("void ")) name.erase(0, 5);
+  constexpr std::string_view kUnnamed = "(anonymous namespace)::";
+  for (size_t at = name.find(kUnnamed); at != name.npos; at = name.find(kUnnamed)) {
+    name.erase(at, kUnnamed.size());
+  }
   return name.substr(0, name.find_first_of("<("));
 }
 
