@@ -73,7 +73,7 @@ void Main(const Options& options) {
 
 int main(int argc, char** argv) {
   using namespace turbolstm::bench;
-  Offer offer{{"fp32", "tf32", "bf16", "fp16", "bf16x6"}, {"cpu", "cuda"}, true, true, true};
+  Offer offer{{"fp32", "tf32", "bf16", "fp16", "bf16x6"}, {"cpu", "cuda"}, true, true};
   for (const turbolstm::ScheduleKind kind : turbolstm::kScheduleKinds) {
     offer.schedules.emplace_back(turbolstm::Name(kind));
   }

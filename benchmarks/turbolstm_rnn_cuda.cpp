@@ -13,11 +13,6 @@ namespace {
 
 constexpr int kRuns = 21;
 
-DeviceOverlap OverlapNamed(const std::string& name) {
-  if (name == "none") return DeviceOverlap::kNone;
-  return name == "always" ? DeviceOverlap::kAlways : DeviceOverlap::kWherePays;
-}
-
 nlohmann::ordered_json Overlapping(const cuda::CudaExecutable& executable) {
   const DeviceSchedule* const schedule = executable.schedule();
   if (!schedule) return nullptr;
@@ -42,7 +37,7 @@ void MeasureOnDevice(const Run& run, const Options& options, Report* report) {
                                    .precision = PrecisionNamed(run.precision),
                                    .boundary = BoundaryType::kOperand,
                                    .recompute = options.recompute,
-                                   .overlap = OverlapNamed(options.overlap),
+                                   .schedule = ScheduleNamed(options.schedule),
                                    .time_blocks = options.time_blocks});
   const BoundValues values(*run.what, &executable);
   Run named = run;

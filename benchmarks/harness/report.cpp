@@ -95,16 +95,12 @@ Options ParseOptions(int argc, char** argv, const std::string& description, cons
   if (offer.recompute) {
     app.add_flag("--recompute", options.recompute, "training computes activations again");
   }
-  if (offer.overlap) {
-    app.add_option("--overlap", options.overlap, "on a GPU: auto, always or none (default auto)")
-        ->check(CLI::IsMember({"auto", "always", "none"}));
-    app.add_option("--time-blocks", options.time_blocks, "into which time is cut then; 0: chosen")
-        ->check(CLI::Range(0, 1024));
-  }
   if (!offer.schedules.empty()) {
-    app.add_option("--schedule", options.schedule, "how the work is cut and ordered on the CPU")
+    app.add_option("--schedule", options.schedule, "how the work is cut and ordered")
         ->check(CLI::IsMember(offer.schedules))
         ->capture_default_str();
+    app.add_option("--time-blocks", options.time_blocks, "into which a GPU cuts time; 0: chosen")
+        ->check(CLI::Range(0, 1024));
   }
   app.add_flag("--serve", options.serve, "answer lines \"case precision\" of standard input");
   try {

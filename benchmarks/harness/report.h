@@ -23,10 +23,9 @@ struct Options {
   double min_seconds = 1;
   bool peak = false;              // only measure the rate of large matrix products
   bool recompute = false;         // training keeps less for the backward pass, where offered
-  std::string overlap = "auto";   // what runs at once on a GPU, where offered
-  int time_blocks = 0;            // into which a GPU cuts what does; 0: chosen
+  int time_blocks = 0;            // into which a GPU cuts time; 0: as the schedule has it
   bool serve = false;             // measure what standard input asks for
-  std::string schedule = "auto";  // of the plans on the CPU, where offered
+  std::string schedule = "auto";  // of the plans, where offered
 };
 
 // What a program can run: all of its precisions by default, and the first of its devices.
@@ -35,8 +34,7 @@ struct Offer {
   std::vector<std::string> devices = {"cpu"};
   bool models = false;  // also the training steps of whole models
   bool recompute = false;
-  bool overlap = false;
-  std::vector<std::string> schedules = {};  // of the plans on the CPU, where there is a choice
+  std::vector<std::string> schedules = {};  // of the plans, where there is a choice
 };
 
 // Parses the arguments; prints help or the error and exits where the program has nothing to run.

@@ -12,8 +12,8 @@ namespace turbolstm {
 struct DeviceModel {
   int64_t processors = 0;
   double launch = 2.5e-6;      // of a kernel behind others
-  double loop_start = 7e-6;    // of a persistent loop: launch, and weights that are loaded
-  double half_flops = 4.2e12;  // a second, of products of 16 bits on one multiprocessor
+  double handover = 1.5e-6;    // from stream to stream
+  double half_flops = 4.5e12;  // a second, of products of 16 bits on one multiprocessor
   double wide_flops = 1.6e12;  // likewise, of fp32 and tf32
   double bytes = 2.8e10;       // a second, on one multiprocessor
 };

@@ -38,16 +38,18 @@ struct Job {
   double remaining = 0;    // to the end of the last task that needs it
 };
 
-// Runs tasks on streams as soon as they can, the one with the longest remaining path first. Loops
-// take as long as they take; all else shares what they leave of the device.
+// Runs tasks on streams as soon as they can, the one with the longest remaining path first. A loop
+// begins when all multiprocessors that it needs are free, and takes as long as it takes; all else
+// uses what is free, up to a limit, and holds that to its end.
 class Simulation {
  public:
   Simulation(const std::vector<Job>& jobs, const Dependencies& dependencies,
              const std::vector<std::vector<int32_t>>& successors, int64_t loop_streams,
-             int64_t processors)
+             int64_t processors, int64_t product_limit)
       : jobs_(jobs),
         successors_(successors),
-        processors_(static_cast<double>(processors)),
+        free_(static_cast<double>(processors)),
+        limit_(static_cast<double>(product_limit)),
         missing_(jobs.size()),
         running_(kFirstLoopStream + static_cast<size_t>(loop_streams)),
         streams_(running_.size()) {
@@ -61,7 +63,8 @@ class Simulation {
   double Run(double limit) {
     size_t done = 0;
     while (done < jobs_.size()) {
-      Start();
+      const bool loop_waits = StartLoops();
+      StartOthers(loop_waits);
       if (now_ >= limit) return kForever;
       done += Advance();
     }
@@ -73,88 +76,100 @@ class Simulation {
  private:
   struct Running {
     int32_t task = -1;
-    double latency = 0, work = 0;  // left; of a loop, seconds of work
+    double latency = 0, work = 0;  // left
+    double held = 0;               // multiprocessors
+    bool loop = false;
+
+    double Rate() const { return loop ? 1 : held; }
   };
   using Key = std::pair<double, int32_t>;  // -remaining path, task
 
-  size_t QueueOf(int32_t task) const {
-    const Job& job = jobs_[static_cast<size_t>(task)];
-    return job.loop ? 2 : job.awaited ? 0 : 1;
-  }
+  const Job& job(int32_t task) const { return jobs_[static_cast<size_t>(task)]; }
 
   void Ready(int32_t task) {
-    ready_[QueueOf(task)].insert({-jobs_[static_cast<size_t>(task)].remaining, task});
+    const size_t queue = job(task).loop ? 2 : job(task).awaited ? 0 : 1;
+    ready_[queue].insert({-job(task).remaining, task});
   }
 
-  void Start() {
-    for (size_t s = 0; s < running_.size(); ++s) {
-      std::set<Key>& queue = ready_[std::min(s, kFirstLoopStream)];
-      if (running_[s].task >= 0 || queue.empty()) continue;
-      const int32_t task = queue.begin()->second;
-      queue.erase(queue.begin());
-      const Job& job = jobs_[static_cast<size_t>(task)];
-      running_[s] = job.loop ? Running{task, 0, job.seconds}
-                             : Running{task, job.work.latency, job.work.seconds};
+  int32_t Take(std::set<Key>* queue) {
+    const int32_t task = queue->begin()->second;
+    queue->erase(queue->begin());
+    return task;
+  }
+
+  // True when a loop waits for multiprocessors: then it has those that become free next.
+  bool StartLoops() {
+    std::set<Key>& queue = ready_[kFirstLoopStream];
+    for (size_t s = kFirstLoopStream; s < running_.size() && !queue.empty(); ++s) {
+      if (running_[s].task >= 0) continue;
+      const Job& next = job(queue.begin()->second);
+      const auto wanted = static_cast<double>(next.processors);
+      if (wanted > free_) return true;
+      const int32_t task = Take(&queue);
+      free_ -= wanted;
+      running_[s] = {task, 0, next.seconds, wanted, true};
       streams_[s].push_back(task);
     }
+    return false;
   }
 
-  // Multiprocessors that a stream's task has; seconds of a loop's pass as they are.
-  std::vector<double> Rates() const {
-    double left = processors_;
-    for (size_t s = kFirstLoopStream; s < running_.size(); ++s) {
-      if (running_[s].task < 0) continue;
-      left -= static_cast<double>(jobs_[static_cast<size_t>(running_[s].task)].processors);
-    }
-    std::vector<double> rates(running_.size(), 1);
+  void StartOthers(bool loop_waits) {
     for (size_t s = 0; s < kFirstLoopStream; ++s) {
-      if (running_[s].task < 0) continue;
-      const double width = jobs_[static_cast<size_t>(running_[s].task)].work.width;
-      rates[s] = std::clamp(left, kLeastRate, width);
-      if (running_[s].latency <= 0) left -= rates[s];
+      Running& r = running_[s];
+      if (r.task < 0 && !ready_[s].empty()) {
+        const int32_t task = Take(&ready_[s]);
+        r = {task, job(task).work.latency, job(task).work.seconds, 0, false};
+        streams_[s].push_back(task);
+      }
+      if (r.task < 0 || r.latency > 0 || loop_waits) continue;
+      const double most = std::min(job(r.task).work.width, limit_);
+      const double more = std::clamp(most - r.held, 0.0, free_);
+      r.held += more;
+      free_ -= more;
     }
-    return rates;
   }
 
   // To the next end of a task or of its latency; the number of tasks that ended.
   size_t Advance() {
-    const std::vector<double> rates = Rates();
     double next = kForever;
-    for (size_t s = 0; s < running_.size(); ++s) {
-      const Running& r = running_[s];
-      if (r.task >= 0) next = std::min(next, r.latency > 0 ? r.latency : r.work / rates[s]);
+    for (const Running& r : running_) {
+      if (r.task < 0) continue;
+      if (r.latency > 0) next = std::min(next, r.latency);
+      if (r.latency <= 0 && r.held > 0) next = std::min(next, r.work / r.Rate());
     }
     TL_CHECK(next < kForever, "[schedule] the tasks of a device wait for each other");
     now_ += next;
     size_t ended = 0;
-    for (size_t s = 0; s < running_.size(); ++s) {
-      Running& r = running_[s];
+    for (Running& r : running_) {
       if (r.task < 0) continue;
-      const bool starts = r.latency > 0;
-      double& left = starts ? r.latency : r.work;
-      left -= next * (starts ? 1 : rates[s]);
-      if (left > kNothing) continue;
-      left = 0;
-      if (starts && r.work > kNothing) continue;
-      End(r.task);
+      if (r.latency > 0) {
+        r.latency -= next;
+        if (r.latency < kNothing) r.latency = 0;
+        continue;
+      }
+      if (r.held == 0) continue;
+      r.work -= next * r.Rate();
+      if (r.work > kNothing) continue;
+      End(r);
       r = {};
       ++ended;
     }
     return ended;
   }
 
-  void End(int32_t task) {
-    for (const int32_t successor : successors_[static_cast<size_t>(task)]) {
+  void End(const Running& r) {
+    free_ += r.held;
+    for (const int32_t successor : successors_[static_cast<size_t>(r.task)]) {
       if (--missing_[static_cast<size_t>(successor)] == 0) Ready(successor);
     }
   }
 
-  static constexpr double kLeastRate = 1;
   static constexpr double kNothing = 1e-12;
 
   const std::vector<Job>& jobs_;
   const std::vector<std::vector<int32_t>>& successors_;
-  const double processors_;
+  double free_;
+  const double limit_;
   std::vector<size_t> missing_;
   std::set<Key> ready_[kFirstLoopStream + 1];
   std::vector<Running> running_;  // by stream
@@ -177,10 +192,10 @@ class Search {
          const DeviceShapeOfWork& shape, const DeviceModel& model, const LoopShares& shares)
       : graph_(graph), loops_(loops), shape_(shape), model_(model), shares_(shares) {}
 
-  DeviceSchedule Run(int64_t blocks) {
-    for (const int64_t block : Blocks(blocks)) {
+  DeviceSchedule Run(const DeviceSearch& search) {
+    for (const int64_t block : Blocks(search)) {
       for (const bool sums : {false, true}) {
-        if (sums && block == 0) continue;
+        if (sums && (block == 0 || !search.sums)) continue;
         CutGraph cut = Cut({block, sums});
         TryShares(&cut);
       }
@@ -215,7 +230,7 @@ class Search {
   }
 
   // Steps of a block; 0: all.
-  std::vector<int64_t> Blocks(int64_t asked) const {
+  std::vector<int64_t> Blocks(const DeviceSearch& search) const {
     const int64_t aligned = AlignedSteps();
     std::vector<int64_t> blocks;
     const auto add = [&](int64_t count, int64_t least) {
@@ -224,11 +239,12 @@ class Search {
       if (block >= shape_.steps) block = 0;
       if (std::find(blocks.begin(), blocks.end(), block) == blocks.end()) blocks.push_back(block);
     };
-    if (asked > 0) {
-      add(asked, 1);
-    } else {
-      for (const int64_t count : kBlockCounts) add(count, kLeastBlock);
+    if (search.blocks > 0) {
+      add(search.blocks, 1);
+      return blocks;
     }
+    for (const int64_t count : kBlockCounts) add(count, kLeastBlock);
+    if (!search.whole && blocks.size() > 1) std::erase(blocks, 0);
     return blocks;
   }
 
@@ -246,6 +262,7 @@ class Search {
       job.loop = cut.work.parts[j] == DevicePart::kLoop;
       if (!job.loop) {
         job.work = WorkOf(graph_, task, cut.work.parts[j], cut.work.adds[j], model_);
+        job.work.latency += model_.handover;
         job.alone = job.work.latency + job.work.seconds / job.work.width;
       }
       for (const int32_t before : cut.dependencies[j]) {
@@ -257,18 +274,17 @@ class Search {
   }
 
   void TryShares(CutGraph* cut) {
-    std::set<std::pair<int64_t, int64_t>> tried;
     for (const int64_t at_once : kLoopsAtOnce) {
       if (at_once > 1 && at_once > CountLoops()) continue;
       for (const int64_t left : kLeftForProducts) {
         const int64_t share = (model_.processors - left) / at_once;
         if (share < 1 || !SetShare(share, cut)) continue;
-        if (!tried.insert({at_once, Signature(*cut)}).second) continue;
+        const int64_t limit = left > 0 ? left : model_.processors;
         Simulation simulation(cut->jobs, cut->dependencies, cut->successors, at_once,
-                              model_.processors);
+                              model_.processors, limit);
         const double seconds = simulation.Run(best_ ? best_->seconds : kForever);
         if (best_ && seconds >= best_->seconds) continue;
-        best_ = Found{*cut, share, seconds, simulation.TakeStreams()};
+        best_ = Found{*cut, share, limit, seconds, simulation.TakeStreams()};
       }
     }
   }
@@ -276,13 +292,6 @@ class Search {
   int64_t CountLoops() const {
     return std::count_if(loops_.begin(), loops_.end(),
                          [](const DeviceLoop& loop) { return loop.persistent; });
-  }
-
-  // Shares that loops cannot make use of differ in nothing.
-  static int64_t Signature(const CutGraph& cut) {
-    int64_t signature = 0;
-    for (const Job& job : cut.jobs) signature = signature * 1009 + job.processors;
-    return signature;
   }
 
   const LoopShare& ShareOf(size_t group, int64_t processors) {
@@ -300,8 +309,8 @@ class Search {
         const LoopShare& loop = ShareOf(static_cast<size_t>(task.group), share);
         if (loop.processors == 0) return false;
         job.processors = loop.processors;
-        job.seconds =
-            model_.loop_start + loop.step * static_cast<double>(task.time_end - task.time_begin);
+        job.seconds = model_.handover + loop.start +
+                      loop.step * static_cast<double>(task.time_end - task.time_begin);
         job.alone = job.seconds;
       }
       job.remaining = job.alone;
@@ -327,6 +336,7 @@ class Search {
     schedule.sequence.assign(clocks.sequence().begin(), clocks.sequence().end());
     schedule.block = best_->cut.block;
     schedule.share = best_->share;
+    schedule.product_limit = best_->limit;
     schedule.seconds = best_->seconds;
     const int64_t resident = MostResident(schedule, shares_);
     TL_CHECK(resident <= model_.processors,
@@ -337,7 +347,7 @@ class Search {
 
   struct Found {
     CutGraph cut;
-    int64_t share;
+    int64_t share, limit;
     double seconds;
     std::vector<std::vector<int32_t>> streams;
   };
@@ -356,6 +366,23 @@ class Search {
 std::string DeviceSchedule::Text() const {
   return fmt::format("# blocks of {} steps, loops on at most {} multiprocessors, {:.3f} ms\n{}",
                      block, share, 1e3 * seconds, PrintSchedule(work.tasks, dependencies, streams));
+}
+
+DeviceSearch SearchOf(ScheduleKind kind, int64_t steps, int64_t blocks) {
+  switch (kind) {
+    case ScheduleKind::kWholeWindow:
+      return {.blocks = 1};
+    case ScheduleKind::kWavefront:
+      return {.blocks = blocks, .whole = false, .sums = false};
+    case ScheduleKind::kCellWavefront:
+      return {.blocks = std::max<int64_t>(1, steps), .whole = false, .sums = false};
+    case ScheduleKind::kTurboLstm:
+      return {.blocks = blocks, .whole = false};
+    case ScheduleKind::kSequential:
+    case ScheduleKind::kAuto:
+      break;
+  }
+  return {.blocks = blocks};
 }
 
 int64_t MostResident(const DeviceSchedule& schedule, const LoopShares& shares) {
@@ -381,7 +408,7 @@ double SecondsInTurns(const LoweredGraph& graph, const std::vector<DeviceLoop>& 
   const auto seconds_of = [&](size_t group, int64_t processors) {
     const LoopShare share = shares(group, processors);
     if (share.processors == 0) return kForever;
-    return model.loop_start + share.step * static_cast<double>(shape.steps);
+    return share.start + share.step * static_cast<double>(shape.steps);
   };
   double seconds = 0;
   int32_t beside = -1;  // a loop that has run with the one before it
@@ -407,8 +434,8 @@ double SecondsInTurns(const LoweredGraph& graph, const std::vector<DeviceLoop>& 
 
 DeviceSchedule ScheduleForDevice(const LoweredGraph& graph, const std::vector<DeviceLoop>& loops,
                                  const DeviceShapeOfWork& shape, const DeviceModel& model,
-                                 const LoopShares& shares, int64_t blocks) {
-  return Search(graph, loops, shape, model, shares).Run(blocks);
+                                 const LoopShares& shares, const DeviceSearch& search) {
+  return Search(graph, loops, shape, model, shares).Run(search);
 }
 
 }  // namespace turbolstm

@@ -8,6 +8,7 @@
 #include "execution/device_costs.h"
 #include "execution/device_tasks.h"
 #include "plan/schedule.h"
+#include "plan/schedule_kind.h"
 
 namespace turbolstm {
 
@@ -15,6 +16,7 @@ namespace turbolstm {
 struct LoopShare {
   int64_t processors = 0;  // that it needs, all at once; 0: it does not fit
   double step = 0;         // seconds
+  double start = 0;        // seconds of every launch, beside its steps
 };
 using LoopShares = std::function<LoopShare(size_t group, int64_t processors)>;
 
@@ -30,6 +32,7 @@ struct DeviceSchedule {
   std::vector<int32_t> sequence;  // of all tasks, in which they can run
   int64_t block = 0;              // steps of a task; 0: all
   int64_t share = 0;              // multiprocessors of a loop, at most
+  int64_t product_limit = 0;      // likewise of a product
   double seconds = 0;             // predicted
 
   // As text: PrintSchedule's, below a line on the block and the share.
@@ -51,13 +54,21 @@ double SecondsInTurns(const LoweredGraph& graph, const std::vector<DeviceLoop>& 
                       const DeviceShapeOfWork& shape, const DeviceModel& model,
                       const LoopShares& shares);
 
+// Among which schedules to choose.
+struct DeviceSearch {
+  int64_t blocks = 0;  // of steps, as near as alignment allows; 0: chosen
+  bool whole = true;   // whether time may be left whole
+  bool sums = true;    // whether sums over steps may be cut too
+};
+// What a named schedule leaves to be chosen. blocks: asked for; 0: none.
+DeviceSearch SearchOf(ScheduleKind kind, int64_t steps, int64_t blocks);
+
 // The schedule of which the least time is expected, among blocks of steps, shares of loops, and
 // ways to cut sums over steps. Blocks are cut so that the rows of what products read and
 // write begin at multiples of 256 bytes, which lets one algorithm serve a block and all steps.
-// blocks: of steps, as near as that allows; 0: chosen. The same input gives the same schedule.
-// Error: no loop is persistent, or none fits.
+// The same input gives the same schedule. Error: no loop is persistent, or none fits.
 DeviceSchedule ScheduleForDevice(const LoweredGraph& graph, const std::vector<DeviceLoop>& loops,
                                  const DeviceShapeOfWork& shape, const DeviceModel& model,
-                                 const LoopShares& shares, int64_t blocks = 0);
+                                 const LoopShares& shares, const DeviceSearch& search = {});
 
 }  // namespace turbolstm

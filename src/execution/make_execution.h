@@ -5,16 +5,10 @@
 #include "graph/graph.h"
 #include "ops/matmul/split_product.h"
 #include "plan/execution.h"
+#include "plan/schedule_kind.h"
 #include "turbolstm/device.h"
 
 namespace turbolstm {
-
-// What runs at once on a device.
-enum class DeviceOverlap : uint8_t {
-  kWherePays,  // layers, directions and products, where that is expected to take less time
-  kAlways,     // the same, wherever loops over time have kernels that fit beside others
-  kNone,       // one group after the other, but for both directions of a layer
-};
 
 struct DeviceOptions {
   int index = 0;  // among the devices of its kind
@@ -22,10 +16,11 @@ struct DeviceOptions {
   SplitRule split = SplitRule::kWherePays;  // of products in bf16x6
   BoundaryType boundary = BoundaryType::kFloat32;
   bool recompute = false;  // activations for the backward pass, see RecomputeActivations
-  DeviceOverlap overlap = DeviceOverlap::kNone;
+  // Where loops over time have kernels that can stop and go on; else groups run in turns.
+  ScheduleKind schedule = ScheduleKind::kAuto;
   // Loops with several products, or with sums over the units of a row, run as one kernel each.
   bool phased_loops = false;
-  int64_t time_blocks = 0;  // into which overlapping loops are cut; 0: chosen
+  int64_t time_blocks = 0;  // into which loops are cut; 0: as the schedule has it
   bool tune = false;        // kernels of loops are chosen by measurement, which is kept on disk
 };
 

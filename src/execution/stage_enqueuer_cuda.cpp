@@ -20,7 +20,7 @@ StageEnqueuer::StageEnqueuer(const LoweredGraph& graph, const DeviceMemory& memo
       memory_(memory),
       narrow_(OperandType(graph.precision)),
       split_rule_(options.split),
-      overlap_(options.overlap),
+      kind_(options.schedule),
       tune_(options.tune),
       time_blocks_(options.time_blocks),
       turns_(Turns(graph)),
@@ -109,7 +109,8 @@ bool StageEnqueuer::RunBeside(size_t first, int64_t processors) const {
   if (first + 1 >= turns_.size() || turns_[first] != turns_[first + 1]) return false;
   double after = 0, beside = 0;
   for (const size_t g : {first, first + 1}) {
-    const LoopTile whole = TileFor(g, processors), half = TileFor(g, processors / 2);
+    const LoopTile whole = TileFor(g, processors);
+    const LoopTile half = TileFor(g, processors / 2, ChainsOf(g));
     if (whole.parts == 0 || half.parts == 0) return false;
     after += PersistentCost(matches_[g]->step, whole);
     beside = std::max(beside, PersistentCost(matches_[g]->step, half));
@@ -117,17 +118,24 @@ bool StageEnqueuer::RunBeside(size_t first, int64_t processors) const {
   return beside < after;
 }
 
+int64_t StageEnqueuer::ChainsOf(size_t group) const {
+  if (!matches_[group] || matches_[group]->step.x.adjoint) return 0;
+  return TileFor(group, LoopProcessors()).chains;
+}
+
 LoopTile StageEnqueuer::TileInTurns(size_t group) const {
   const int64_t processors = LoopProcessors();
   const bool beside = beside_[group] || (group > 0 && beside_[group - 1]);
-  return TileFor(group, beside ? processors / 2 : processors);
+  return beside ? TileFor(group, processors / 2, ChainsOf(group)) : TileFor(group, processors);
 }
 
 void StageEnqueuer::SetShape(const DeviceShape& shape) {
   shape_ = shape;
   const int64_t processors = LoopProcessors();
   beside_.assign(graph_.groups.size(), false);
-  for (size_t g = 0; g < beside_.size(); ++g) beside_[g] = RunBeside(g, processors);
+  for (size_t g = 0; g < beside_.size() && kind_ != ScheduleKind::kSequential; ++g) {
+    beside_[g] = RunBeside(g, processors);
+  }
   auto known = schedules_.find(shape);
   if (known == schedules_.end()) known = schedules_.emplace(shape, Overlapping()).first;
   schedule_ = known->second ? &*known->second : nullptr;
@@ -200,6 +208,7 @@ void StageEnqueuer::EnqueueLate(const OperatorContext& context, const float* row
 
 void StageEnqueuer::EnqueueInTurns(size_t begin, size_t end) {
   room_ = 0;
+  product_processors_ = 0;
   for (size_t g = begin; g < end; ++g) {
     if (beside_[g]) {
       EnqueueBeside(g);

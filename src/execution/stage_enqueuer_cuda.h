@@ -208,6 +208,8 @@ class StageEnqueuer {
   bool CanBePersistent() const;
   // The tile of a loop on so many multiprocessors; parts = 0 where step by step is faster.
   LoopTile TileFor(size_t group, int64_t processors, int64_t chains = 0) const;
+  // In which a forward loop adds up, however it runs; 0: as suits its tile.
+  int64_t ChainsOf(size_t group) const;
   // Of the loop where groups run one after the other.
   LoopTile TileInTurns(size_t group) const;
   // Whether two loops are faster at once, on half of the device each.
@@ -225,7 +227,7 @@ class StageEnqueuer {
   const DeviceMemory& memory_;
   DType narrow_;  // what products multiply
   SplitRule split_rule_;
-  DeviceOverlap overlap_;
+  ScheduleKind kind_;
   bool tune_;
   int64_t time_blocks_;
   GemmRunner gemm_;
@@ -247,6 +249,7 @@ class StageEnqueuer {
   std::vector<std::unique_ptr<Lane>> lanes_;
   std::vector<std::unique_ptr<Event>> task_ended_;
   Event schedule_begins_;
+  int32_t product_processors_ = 0;  // for a product of what is enqueued now; 0: all
   size_t room_ = 0;  // of what is enqueued now: streams that run at once have rooms of their own
   int64_t persistent_loops_ = 0;
   std::vector<bool> zero_padded_;  // buffers whose padded rows are zero, whenever they are read

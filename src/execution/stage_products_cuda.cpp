@@ -114,6 +114,7 @@ void StageEnqueuer::FillRows(const Stage& stage, const View& y, std::byte* to) {
 
 // The library adds a bias to single products only.
 void StageEnqueuer::Run(Gemm gemm) {
+  gemm.processors = product_processors_;
   if (!gemm.bias) return gemm_.Run(gemm, stream(), room_);
   const auto advance = [](auto*& pointer, int64_t elements, DType dtype) {
     pointer = reinterpret_cast<std::remove_reference_t<decltype(pointer)>>(
@@ -221,6 +222,7 @@ void StageEnqueuer::SumOuterProducts(const Stage& stage, const Rows& a, const Ro
   if (a.data && b.data && IsSplitProduct(graph_, stage, count, split_rule_)) {
     return SumOuterPieces(gemm, a, b);
   }
+  gemm.processors = product_processors_;
   gemm_.Run(gemm, stream(), room_);
 }
 

@@ -15,44 +15,37 @@ constexpr double kWorthIt = 0.95;
 }  // namespace
 
 std::optional<DeviceSchedule> StageEnqueuer::Overlapping() const {
-  if (overlap_ == DeviceOverlap::kNone || rows() == 0) return {};
-  DeviceModel model;
-  model.processors = LoopProcessors();
+  // Halves of a graph run one after the other by themselves.
+  if (kind_ == ScheduleKind::kSequential || rows() == 0 || graph_.first_late) return {};
   std::vector<DeviceLoop> loops(graph_.groups.size());
   std::vector<int64_t> chains(graph_.groups.size());
   bool any = false;
   for (size_t g = 0; g < loops.size(); ++g) {
-    const LoopTile tile = TileInTurns(g);
-    if (tile.parts == 0) continue;
+    if (TileInTurns(g).parts == 0) continue;
     any = true;
     loops[g] = {true, matches_[g]->product_is_read};
-    // Sums of the forward pass are added up as they are where groups run one after the other.
-    if (!matches_[g]->step.x.adjoint) chains[g] = tile.chains;
+    chains[g] = ChainsOf(g);
   }
   if (!any) return {};
-  const auto shares_with = [&](const std::vector<int64_t>& wanted) {
-    return [this, &wanted](size_t group, int64_t processors) {
-      const LoopTile tile = TileFor(group, processors, wanted[group]);
-      if (tile.parts == 0) return LoopShare{};
-      return LoopShare{tile.parts * tile.groups, PersistentCost(matches_[group]->step, tile)};
-    };
+  const LoopShares shares = [&](size_t group, int64_t processors) {
+    const LoopTile tile = TileFor(group, processors, chains[group]);
+    if (tile.parts == 0) return LoopShare{};
+    return LoopShare{tile.parts * tile.groups, PersistentCost(matches_[group]->step, tile),
+                     StartCost(matches_[group]->step, tile)};
   };
+  const DeviceModel model{.processors = LoopProcessors()};
   const DeviceShapeOfWork shape{shape_.steps, shape_.batch};
-  DeviceSchedule schedule =
-      ScheduleForDevice(graph_, loops, shape, model, shares_with(chains), time_blocks_);
-  const std::vector<int64_t> any_chains(graph_.groups.size());
-  const double in_turns = SecondsInTurns(graph_, loops, shape, model, shares_with(any_chains));
-  const bool pays = schedule.seconds < kWorthIt * in_turns;
-  if (!pays && overlap_ == DeviceOverlap::kWherePays) return {};
+  DeviceSchedule schedule = ScheduleForDevice(graph_, loops, shape, model, shares,
+                                              SearchOf(kind_, shape_.steps, time_blocks_));
+  const double in_turns = SecondsInTurns(graph_, loops, shape, model, shares);
+  if (kind_ == ScheduleKind::kAuto && schedule.seconds >= kWorthIt * in_turns) return {};
   return schedule;
 }
 
 void StageEnqueuer::MakeScheduledLoops() {
   for (size_t g = 0; g < loops_.size(); ++g) {
-    const LoopTile in_turns = TileInTurns(g);
-    if (in_turns.parts == 0) continue;
-    const bool forward = !matches_[g]->step.x.adjoint;
-    const LoopTile tile = TileFor(g, schedule_->share, forward ? in_turns.chains : 0);
+    if (TileInTurns(g).parts == 0) continue;
+    const LoopTile tile = TileFor(g, schedule_->share, ChainsOf(g));
     loops_[g].emplace(matches_[g]->step, tile);
     state_bytes_[g] = tile.exchange_bytes + tile.carry_bytes;
   }
@@ -75,6 +68,8 @@ void StageEnqueuer::EnqueueTasks() {
     for (const int32_t task : waits) awaited[static_cast<size_t>(task)] = true;
   }
   while (task_ended_.size() < tasks) task_ended_.push_back(std::make_unique<Event>());
+  const bool limited = schedule_->product_limit < LoopProcessors();
+  product_processors_ = limited ? static_cast<int32_t>(schedule_->product_limit) : 0;
   const cudaStream_t stream = context_.stream;
   schedule_begins_.Record(stream);
   for (size_t i = 0; i < schedule.streams.size(); ++i) {

@@ -33,7 +33,8 @@ CudaTrainingStep::CudaTrainingStep(const Model& model, Parameters* parameters, c
       executable_(WithLossGradients(model, scaled_ ? LossScaling::kScaled : LossScaling::kNone),
                   {.index = device,
                    .precision = PrecisionNamed(config.model.precision),
-                   .recompute = config.train.recompute}) {
+                   .recompute = config.train.recompute,
+                   .schedule = ScheduleNamed(config.train.schedule)}) {
   parameters_->BindTo(&executable_);
   if (scaled_) executable_.Bind(kLossScale, std::span(&kFirstLossScale, 1));
   for (const ParameterSpec& spec : parameters_->specs()) {

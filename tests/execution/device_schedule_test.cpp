@@ -83,7 +83,7 @@ class DeviceSchedules : public ::testing::TestWithParam<Case> {
   }
   static DeviceSchedule ScheduleOf(const Case& c, const LoweredGraph& graph) {
     return ScheduleForDevice(graph, LoopsOf(graph, c.product_is_read), kShape, kDevice, AnyLoop,
-                             c.blocks);
+                             {.blocks = c.blocks});
   }
 };
 
@@ -212,6 +212,24 @@ TEST(DeviceSchedule, RunsLayersBesideEachOther) {
   EXPECT_LT(schedule.seconds, 0.7 * SecondsInTurns(graph, loops, shape, kDevice, AnyLoop));
 }
 
+TEST(DeviceSchedule, NamesLeaveLessToBeChosen) {
+  const LoweredGraph graph = Trained(Layers("lstm", 2));
+  const DeviceShapeOfWork shape{40, 16};
+  const auto named = [&](ScheduleKind kind, int64_t blocks) {
+    return ScheduleForDevice(graph, LoopsOf(graph), shape, kDevice, AnyLoop,
+                             SearchOf(kind, shape.steps, blocks));
+  };
+  const auto cuts_sums = [](const DeviceSchedule& schedule) {
+    return std::find(schedule.work.adds.begin(), schedule.work.adds.end(), true) !=
+           schedule.work.adds.end();
+  };
+  EXPECT_EQ(named(ScheduleKind::kWholeWindow, 4).block, 0);
+  EXPECT_EQ(named(ScheduleKind::kWavefront, 4).block, 10);
+  EXPECT_FALSE(cuts_sums(named(ScheduleKind::kWavefront, 0)));
+  EXPECT_GT(named(ScheduleKind::kTurboLstm, 0).block, 0);
+  EXPECT_EQ(named(ScheduleKind::kCellWavefront, 0).block, 1);
+}
+
 TEST(DeviceSchedule, RefusesLoopsThatFitNowhere) {
   const LoweredGraph graph = Trained(Layers("lstm", 1));
   const auto none = [](size_t, int64_t) { return LoopShare{}; };
@@ -222,7 +240,7 @@ TEST(DeviceSchedule, CutsWhereRowsOfProductsAreAligned) {
   const LoweredGraph graph = Trained(Layers("lstm", 2, 40));
   const DeviceShapeOfWork shape{100, 17};  // rows of 80 and 320 bytes
   const DeviceSchedule schedule =
-      ScheduleForDevice(graph, LoopsOf(graph), shape, kDevice, AnyLoop, 10);
+      ScheduleForDevice(graph, LoopsOf(graph), shape, kDevice, AnyLoop, {.blocks = 10});
   EXPECT_EQ(schedule.block, 16);
 }
 

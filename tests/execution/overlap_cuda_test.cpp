@@ -12,6 +12,7 @@
 #include "execution/executable_cuda.h"
 #include "execution/gpu_tolerance.h"
 #include "execution/half_values.h"
+#include "execution/memory_plan.h"
 #include "execution/persistent_match_cuda.h"
 #include "plan/recurrent_graphs.h"
 #include "testing/random_bindings.h"
@@ -23,6 +24,7 @@ namespace {
 constexpr DeviceModel kDevice{.processors = 132};
 constexpr int64_t kSharedBytes = 227 * 1024;
 constexpr double kMostPlanningSeconds = 0.5;
+constexpr double kMebibyte = 1 << 20;
 
 RecurrentOptions OptionsOf(const std::string& cell, int64_t input, int64_t hidden, int64_t layers,
                            bool bidirectional) {
@@ -38,6 +40,7 @@ RecurrentOptions OptionsOf(const std::string& cell, int64_t input, int64_t hidde
 struct Expected {
   double in_turns = 0, scheduled = 0;  // seconds
   double planning = 0;
+  int64_t bytes_in_turns = 0, bytes_scheduled = 0;
   DeviceSchedule schedule;
 };
 
@@ -56,7 +59,8 @@ Expected Expect(const RecurrentOptions& options, int64_t steps, int64_t batch) {
     const cuda::LoopStep& step = matches[group]->step;
     const cuda::LoopTile tile = cuda::ChooseTile(step, batch, {processors, kSharedBytes, false});
     if (tile.parts == 0) return LoopShare{};
-    return LoopShare{tile.parts * tile.groups, cuda::PersistentCost(step, tile)};
+    return LoopShare{tile.parts * tile.groups, cuda::PersistentCost(step, tile),
+                     cuda::StartCost(step, tile)};
   };
   Expected expected;
   const DeviceShapeOfWork shape{steps, batch};
@@ -66,6 +70,11 @@ Expected Expect(const RecurrentOptions& options, int64_t steps, int64_t batch) {
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   expected.scheduled = expected.schedule.seconds;
   expected.in_turns = SecondsInTurns(graph, loops, shape, kDevice, shares);
+  MemoryPlan plan(graph);
+  plan.SetShape(steps, batch);
+  expected.bytes_in_turns = plan.bytes();
+  plan.SetShape(steps, batch, expected.schedule, {});
+  expected.bytes_scheduled = plan.bytes();
   return expected;
 }
 
@@ -88,11 +97,12 @@ TEST(Overlap, IsExpectedToPayWhereLoopsLeaveRoom) {
         Expect(OptionsOf("lstm", s.input, s.hidden, s.layers, s.bidirectional), s.steps, s.batch);
     fmt::print(
         "T {} B {} I {} H {} L {}{}: expected {:.3f} ms in turns, {:.3f} at once ({:.2f}): blocks "
-        "of {}, loops on {}; {} tasks on {} streams planned in {:.0f} ms\n",
+        "of {}, loops on {}; {} tasks on {} streams planned in {:.0f} ms; {:.1f} and {:.1f} MiB\n",
         s.steps, s.batch, s.input, s.hidden, s.layers, s.bidirectional ? " bi" : "",
         1e3 * e.in_turns, 1e3 * e.scheduled, e.in_turns / e.scheduled, e.schedule.block,
         e.schedule.share, e.schedule.work.tasks.size(), e.schedule.streams.streams.size(),
-        1e3 * e.planning);
+        1e3 * e.planning, static_cast<double>(e.bytes_in_turns) / kMebibyte,
+        static_cast<double>(e.bytes_scheduled) / kMebibyte);
     EXPECT_LT(e.planning, kMostPlanningSeconds);
     const bool wave = s.layers > 1 && s.hidden <= 256 && !s.bidirectional;
     EXPECT_LE(e.scheduled, (wave ? 0.8 : 1.0) * e.in_turns);
@@ -134,11 +144,11 @@ TEST_P(OverlapOnGpu, GivesWhatGroupsInTurnsGive) {
   DeviceOptions device{.index = 0,
                        .precision = c.precision,
                        .boundary = half ? BoundaryType::kOperand : BoundaryType::kFloat32,
-                       .overlap = DeviceOverlap::kNone};
+                       .schedule = ScheduleKind::kSequential};
   cuda::CudaExecutable in_turns(graph, device);
   const Outputs wanted = RunAndRead(&in_turns, bindings);
   EXPECT_EQ(in_turns.schedule(), nullptr);
-  device.overlap = DeviceOverlap::kAlways;
+  device.schedule = c.blocks == 1 ? ScheduleKind::kWholeWindow : ScheduleKind::kTurboLstm;
   device.time_blocks = c.blocks;
   cuda::CudaExecutable at_once(graph, device);
   const Outputs got = RunAndRead(&at_once, bindings);
@@ -182,7 +192,7 @@ TEST(OverlapOnGpu, ShapesChange) {
   const Graph graph = WithGradients(RecurrentGraph(OptionsOf("lstm", 64, 64, 3, false)));
   cuda::CudaExecutable execution(graph, {.index = 0,
                                          .precision = Precision::kBFloat16,
-                                         .overlap = DeviceOverlap::kAlways,
+                                         .schedule = ScheduleKind::kTurboLstm,
                                          .time_blocks = 3});
   struct Seen {
     Bindings bindings;

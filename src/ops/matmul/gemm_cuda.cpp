@@ -41,7 +41,7 @@ int64_t AlignmentOf(const void* address) {
 }
 
 // All that the choice of an algorithm depends on.
-using Key = std::array<int64_t, 22>;
+using Key = std::array<int64_t, 23>;
 
 Key KeyOf(const Gemm& g) {
   return {g.m,
@@ -65,7 +65,8 @@ Key KeyOf(const Gemm& g) {
           static_cast<int64_t>(g.c_dtype),
           AlignmentOf(g.c),
           static_cast<int64_t>(g.fp32),
-          g.like_m};
+          g.like_m,
+          g.processors};
 }
 
 void ClearResult(const Gemm& gemm, cudaStream_t stream) {
@@ -129,6 +130,7 @@ class GemmRunner::Library {
     library_.Load(set_preference_, "cublasLtMatmulPreferenceSetAttribute");
     library_.Load(choose_, "cublasLtMatmulAlgoGetHeuristic");
     library_.Load(check_algorithm_, "cublasLtMatmulAlgoCheck");
+    library_.Load(setting_, "cublasLtMatmulAlgoConfigGetAttribute");
     library_.Load(multiply_, "cublasLtMatmul");
     Check(create_(&handle_), "cublasLtCreate");
   }
@@ -222,7 +224,8 @@ class GemmRunner::Library {
     Plan plan;
     try {
       Describe(gemm, &plan);
-      if (!ChooseAlike(gemm, &plan)) ChooseAlgorithm(gemm, &plan);
+      ChooseAlgorithm(gemm, &plan);
+      if (gemm.like_m > 0) MakeAlike(gemm, &plan);
     } catch (...) {
       Drop(plan);
       throw;
@@ -241,25 +244,44 @@ class GemmRunner::Library {
       Set(*plan, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
       Set(*plan, CUBLASLT_MATMUL_DESC_BIAS_POINTER, gemm.bias);
     }
+    if (gemm.processors > 0) {
+      Set(*plan, CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, gemm.processors);
+    }
     plan->a = LayOut(gemm.a, gemm.m, gemm.k, gemm.batches);
     plan->b = LayOut(gemm.b, gemm.k, gemm.n, gemm.batches);
     plan->c =
         LayOut(gemm.c_dtype, gemm.m, gemm.n, gemm.c_stride, gemm.batches, gemm.c_batch_stride);
   }
 
-  // The algorithm of a product with other rows; false where it does not serve this one.
-  bool ChooseAlike(const Gemm& gemm, Plan* plan) {
-    if (gemm.like_m == 0 || gemm.like_m == gemm.m) return false;
+  template <typename Value>
+  Value SettingOf(const cublasLtMatmulAlgo_t& algorithm,
+                  cublasLtMatmulAlgoConfigAttributes_t attribute) const {
+    Value value{};
+    size_t written = 0;
+    Check(setting_(&algorithm, attribute, &value, sizeof(value), &written),
+          "cublasLtMatmulAlgoConfigGetAttribute");
+    return value;
+  }
+
+  // Sums that are not split are added up in the order of the inner axis, whatever the tiles.
+  bool SplitsSums(const cublasLtMatmulAlgo_t& algorithm) const {
+    return SettingOf<int32_t>(algorithm, CUBLASLT_ALGO_CONFIG_SPLITK_NUM) > 1 ||
+           SettingOf<uint32_t>(algorithm, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME) !=
+               CUBLASLT_REDUCTION_SCHEME_NONE;
+  }
+
+  void MakeAlike(const Gemm& gemm, Plan* plan) {
     Gemm other = gemm;
     other.m = std::exchange(other.like_m, 0);
+    other.processors = 0;
     const Plan& known = PlanFor(other);
+    if (!SplitsSums(plan->algorithm) && !SplitsSums(known.algorithm)) return;
     cublasLtMatmulHeuristicResult_t found{};
     const cublasStatus_t status = check_algorithm_(handle_, plan->description, plan->b, plan->a,
                                                    plan->c, plan->c, &known.algorithm, &found);
-    if (status != CUBLAS_STATUS_SUCCESS || found.state != CUBLAS_STATUS_SUCCESS) return false;
+    if (status != CUBLAS_STATUS_SUCCESS || found.state != CUBLAS_STATUS_SUCCESS) return;
     plan->algorithm = known.algorithm;
     plan->workspace = static_cast<int64_t>(found.workspaceSize);
-    return true;
   }
 
   void ChooseAlgorithm(const Gemm& gemm, Plan* plan) const {
@@ -317,6 +339,7 @@ class GemmRunner::Library {
   decltype(&cublasLtMatmulPreferenceSetAttribute) set_preference_ = nullptr;
   decltype(&cublasLtMatmulAlgoGetHeuristic) choose_ = nullptr;
   decltype(&cublasLtMatmulAlgoCheck) check_algorithm_ = nullptr;
+  decltype(&cublasLtMatmulAlgoConfigGetAttribute) setting_ = nullptr;
   decltype(&cublasLtMatmul) multiply_ = nullptr;
 };
 

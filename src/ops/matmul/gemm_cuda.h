@@ -36,9 +36,11 @@ struct Gemm {
   int64_t c_batch_stride = 0;
   DType c_dtype = DType::kFloat32;
   Fp32Product fp32 = Fp32Product::kIeee;
-  // Rows of a product whose algorithm this one is to have, so that its rows have the same bits;
-  // 0: its own. One that the algorithm cannot serve has its own all the same.
+  // Rows of a product whose bits this one's rows are to have: its sums are split as that one's, by
+  // that one's algorithm if need be, unless that cannot serve it. 0: its own.
   int64_t like_m = 0;
+  // Multiprocessors that it is to use at most, so that others can use the rest; 0: all.
+  int32_t processors = 0;
 };
 
 // A variable of the environment: when set, results are cleared before a product writes them. Tools

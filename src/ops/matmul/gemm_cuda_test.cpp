@@ -5,11 +5,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <random>
 #include <vector>
 
 #include "backend/cuda/check_cuda.h"
 #include "backend/cuda/runtime_cuda.h"
 #include "backend/cuda/testing/gpu.h"
+#include "base/half_numbers.h"
 #include "ops/matmul/product_workspace.h"
 
 namespace turbolstm::cuda {
@@ -73,6 +75,55 @@ TEST(ProductWorkspace, GrowsWhileWorkIsRecordedAndStaysWithWhatWasRecorded) {
   for (const OnesProduct& product : products) {
     product.Run(&runner, stream);
     EXPECT_TRUE(product.IsRight(stream));
+  }
+}
+
+// Blocks of rows of a product in 16 bits.
+TEST(Products, OfSomeRowsHaveTheBitsOfAll) {
+  SKIP_WITHOUT_GPU();
+  struct Size {
+    int64_t rows, n, k, block;
+  };
+  for (const Size& size : {Size{2048, 1024, 256, 256}, Size{1024, 160, 40, 64},
+                           Size{512, 64, 4096, 128}, Size{4096, 512, 2048, 1024}}) {
+    std::mt19937 dice(3);
+    std::uniform_real_distribution<float> numbers(-1, 1);
+    const auto random = [&](int64_t elements) {
+      std::vector<float> values(static_cast<size_t>(elements));
+      for (float& value : values) value = numbers(dice);
+      std::vector<uint16_t> bits(values.size());
+      RoundToHalf(values, DType::kBFloat16, bits);
+      DeviceBuffer buffer(2 * bits.size(), "numbers");
+      TL_CUDA_CHECK(cudaMemcpy(buffer.data(), bits.data(), buffer.size(), cudaMemcpyHostToDevice));
+      return buffer;
+    };
+    const DeviceBuffer a = random(size.rows * size.k), b = random(size.n * size.k);
+    const auto product = [&](int64_t block, int32_t processors) {
+      const Stream stream;
+      GemmRunner runner;
+      DeviceBuffer c(static_cast<size_t>(2 * size.rows * size.n), "c");
+      for (int64_t row = 0; row < size.rows; row += block) {
+        Gemm gemm;
+        gemm.m = block;
+        gemm.like_m = block == size.rows ? 0 : size.rows;
+        gemm.processors = processors;
+        gemm.n = size.n;
+        gemm.k = size.k;
+        gemm.a = {a.data() + 2 * row * size.k, size.k, 0, DType::kBFloat16, false};
+        gemm.b = {b.data(), size.k, 0, DType::kBFloat16, true};
+        gemm.c = c.data() + 2 * row * size.n;
+        gemm.c_dtype = DType::kBFloat16;
+        gemm.c_stride = size.n;
+        runner.Run(gemm, stream.get());
+      }
+      stream.Synchronize();
+      std::vector<uint16_t> bits(c.size() / 2);
+      TL_CUDA_CHECK(cudaMemcpy(bits.data(), c.data(), c.size(), cudaMemcpyDeviceToHost));
+      return bits;
+    };
+    const std::vector<uint16_t> whole = product(size.rows, 0);
+    EXPECT_EQ(product(size.block, 0), whole) << size.k;
+    EXPECT_EQ(product(size.block, 36), whole) << size.k << " on some multiprocessors";
   }
 }
 
