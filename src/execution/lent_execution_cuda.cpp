@@ -78,7 +78,7 @@ class CudaLentExecution final : public LentExecution {
   CudaLentExecution(Graph graph, const DeviceOptions& options,
                     std::span<const std::string> late_inputs)
       : options_(options) {
-    options_.overlap = DeviceOverlap::kNone;  // a schedule is for both halves together
+    options_.in_turns = true;  // a schedule is for both halves together
     const OnDevice on(options.index);
     lowered_ = LowerInHalves(std::move(graph), options, late_inputs);
     buffers_ = FindLentBuffers(lowered_);

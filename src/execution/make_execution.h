@@ -20,6 +20,7 @@ struct DeviceOptions {
   ScheduleKind schedule = ScheduleKind::kAuto;
   // Loops with several products, or with sums over the units of a row, run as one kernel each.
   bool phased_loops = false;
+  bool in_turns = false;    // nothing but both directions of a layer runs at once
   int64_t time_blocks = 0;  // into which loops are cut; 0: as the schedule has it
   bool tune = false;        // kernels of loops are chosen by measurement, which is kept on disk
 };

@@ -22,6 +22,7 @@ StageEnqueuer::StageEnqueuer(const LoweredGraph& graph, const DeviceMemory& memo
       split_rule_(options.split),
       kind_(options.schedule),
       tune_(options.tune),
+      in_turns_(options.in_turns),
       time_blocks_(options.time_blocks),
       turns_(Turns(graph)),
       sums_with_zero_padding_(SumsWithZeroPadding(graph)) {

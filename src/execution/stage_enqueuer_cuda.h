@@ -229,6 +229,7 @@ class StageEnqueuer {
   SplitRule split_rule_;
   ScheduleKind kind_;
   bool tune_;
+  bool in_turns_;
   int64_t time_blocks_;
   GemmRunner gemm_;
   std::vector<std::vector<PointwiseKernel>> kernels_;  // by group and stage

@@ -10,13 +10,12 @@ namespace {
 
 // What a schedule must be expected to take of the time of groups one after the other, at most: what
 // is expected is rough.
-constexpr double kWorthIt = 0.95;
+constexpr double kWorthIt = 0.85;
 
 }  // namespace
 
 std::optional<DeviceSchedule> StageEnqueuer::Overlapping() const {
-  // Halves of a graph run one after the other by themselves.
-  if (kind_ == ScheduleKind::kSequential || rows() == 0 || graph_.first_late) return {};
+  if (in_turns_ || kind_ == ScheduleKind::kSequential || rows() == 0) return {};
   std::vector<DeviceLoop> loops(graph_.groups.size());
   std::vector<int64_t> chains(graph_.groups.size());
   bool any = false;

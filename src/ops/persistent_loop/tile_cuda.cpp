@@ -26,6 +26,8 @@ constexpr double kReadFirstByte = 7e-12;   // of x, in the first turn
 constexpr double kReadByte = 3e-12;
 constexpr double kComputeUnit = 1.2e-8;  // of a block
 constexpr double kTwoTiles = 1.75;       // times one
+constexpr double kStart = 3e-6;          // of a launch
+constexpr double kLoadByte = 9e-11;      // of a block's weights
 constexpr double kClusterTurn = 0.9e-6;
 constexpr double kFurtherClusterTurn = 0.45e-6;
 constexpr double kClusterProduct = 2.1e-12;  // of an element of the weights, by a row
@@ -280,6 +282,11 @@ double PersistentCost(const LoopStep& step, const LoopTile& tile) {
                                              kComputeUnit * static_cast<double>(tile.units));
   const double further = kFurtherTurn + share * (multiplying + kReadByte * reading);
   return first + further * static_cast<double>(tile.tiles / tile.together - 1);
+}
+
+double StartCost(const LoopStep& step, const LoopTile& tile) {
+  const auto row = static_cast<double>(InnerBlocks(step, tile) * kBlockBytes);
+  return kStart + kLoadByte * row * static_cast<double>(Width(step, tile));
 }
 
 double StepwiseCost(const LoopStep& step, int64_t batch) {

@@ -76,6 +76,8 @@ int64_t OutputBytes(const LoopStep& step, const LoopTile& tile);
 // Seconds of a step, roughly, and of a step as a product and a program of their own: from what
 // shows on an H200.
 double PersistentCost(const LoopStep& step, const LoopTile& tile);
+// Seconds until the first step of a launch: weights are loaded.
+double StartCost(const LoopStep& step, const LoopTile& tile);
 double StepwiseCost(const LoopStep& step, int64_t batch);
 
 // What a loop may have of a device.
