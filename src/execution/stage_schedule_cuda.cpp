@@ -10,7 +10,7 @@ namespace {
 
 // What a schedule must be expected to take of the time of groups one after the other, at most: what
 // is expected is rough.
-constexpr double kWorthIt = 0.85;
+constexpr double kWorthIt = 0.83;
 
 }  // namespace
 

@@ -62,9 +62,10 @@ int64_t CarriedBytes(const LoopStep& step, const LoopTile& tile) {
 }
 
 // Tiles that may take a turn: two pay where a unit has one column of the product, as in backward
-// loops; of wider products the sums of two do not fit into registers.
-int64_t MostTogether(const LoopStep& step, int64_t all_tiles) {
-  return step.products.size() == 1 && all_tiles > 1 ? 2 : 1;
+// loops; of wider products, and of blocks with more warps, the sums of two do not fit into
+// registers.
+int64_t MostTogether(const LoopStep& step, const LoopTile& tile, int64_t all_tiles) {
+  return step.products.size() == 1 && tile.warps == kInnerWarps && all_tiles > 1 ? 2 : 1;
 }
 
 // As many as there are registers for: each sum waits for what it is added to.
@@ -100,7 +101,9 @@ void AddMemoryTiles(const LoopStep& step, int64_t batch, const LoopRoom& room, i
       tile.parts = CeilDiv(step.units, units);
       tile.together = together;
       const int64_t turns = CeilDiv(all_tiles, together);
-      if (tile.parts > room.processors || together > MostTogether(step, all_tiles)) continue;
+      if (tile.parts > room.processors || together > MostTogether(step, tile, all_tiles)) {
+        continue;
+      }
       tile.tiles = together * CeilDiv(turns, std::min(turns, room.processors / tile.parts));
       tile.groups = CeilDiv(all_tiles, tile.tiles);
       tile.exchange_bytes =
