@@ -106,6 +106,11 @@ LoopTile StageEnqueuer::TileFor(size_t group, int64_t processors, int64_t chains
   return stepwise ? LoopTile{} : tile;
 }
 
+LoopTile StageEnqueuer::TileBeside(size_t group, int64_t processors, int64_t chains) const {
+  if (!matches_[group] || !CanBePersistent()) return {};
+  return TileOnThisDevice(matches_[group]->step, shape_.batch, processors, chains);
+}
+
 bool StageEnqueuer::RunBeside(size_t first, int64_t processors) const {
   if (first + 1 >= turns_.size() || turns_[first] != turns_[first + 1]) return false;
   double after = 0, beside = 0;

@@ -208,6 +208,8 @@ class StageEnqueuer {
   bool CanBePersistent() const;
   // The tile of a loop on so many multiprocessors; parts = 0 where step by step is faster.
   LoopTile TileFor(size_t group, int64_t processors, int64_t chains = 0) const;
+  // Of a loop beside others: never by measurement, which would take long for all shares.
+  LoopTile TileBeside(size_t group, int64_t processors, int64_t chains) const;
   // In which a forward loop adds up, however it runs; 0: as suits its tile.
   int64_t ChainsOf(size_t group) const;
   // Of the loop where groups run one after the other.

@@ -16,6 +16,11 @@ constexpr double kWorthIt = 0.83;
 
 std::optional<DeviceSchedule> StageEnqueuer::Overlapping() const {
   if (in_turns_ || kind_ == ScheduleKind::kSequential || rows() == 0) return {};
+  // Blocks of phased loops wait for each other too, and have no share.
+  if (std::any_of(phased_matches_.begin(), phased_matches_.end(),
+                  [](const auto& match) { return match.has_value(); })) {
+    return {};
+  }
   std::vector<DeviceLoop> loops(graph_.groups.size());
   std::vector<int64_t> chains(graph_.groups.size());
   bool any = false;
@@ -27,7 +32,7 @@ std::optional<DeviceSchedule> StageEnqueuer::Overlapping() const {
   }
   if (!any) return {};
   const LoopShares shares = [&](size_t group, int64_t processors) {
-    const LoopTile tile = TileFor(group, processors, chains[group]);
+    const LoopTile tile = TileBeside(group, processors, chains[group]);
     if (tile.parts == 0) return LoopShare{};
     return LoopShare{tile.parts * tile.groups, PersistentCost(matches_[group]->step, tile),
                      StartCost(matches_[group]->step, tile)};
@@ -44,7 +49,7 @@ std::optional<DeviceSchedule> StageEnqueuer::Overlapping() const {
 void StageEnqueuer::MakeScheduledLoops() {
   for (size_t g = 0; g < loops_.size(); ++g) {
     if (TileInTurns(g).parts == 0) continue;
-    const LoopTile tile = TileFor(g, schedule_->share, ChainsOf(g));
+    const LoopTile tile = TileBeside(g, schedule_->share, ChainsOf(g));
     loops_[g].emplace(matches_[g]->step, tile);
     state_bytes_[g] = tile.exchange_bytes + tile.carry_bytes;
   }
