@@ -12,6 +12,14 @@ namespace {
 // is expected is rough.
 constexpr double kWorthIt = 0.83;
 
+// Blocks of many warps that take several tiles were as much slower beside others than expected.
+constexpr double kManyWarps = 1.3;
+
+double CostBeside(const LoopStep& step, const LoopTile& tile) {
+  const bool slower = tile.warps > kInnerWarps && tile.tiles > 1;
+  return PersistentCost(step, tile) * (slower ? kManyWarps : 1);
+}
+
 }  // namespace
 
 std::optional<DeviceSchedule> StageEnqueuer::Overlapping() const {
@@ -34,7 +42,7 @@ std::optional<DeviceSchedule> StageEnqueuer::Overlapping() const {
   const LoopShares shares = [&](size_t group, int64_t processors) {
     const LoopTile tile = TileBeside(group, processors, chains[group]);
     if (tile.parts == 0) return LoopShare{};
-    return LoopShare{tile.parts * tile.groups, PersistentCost(matches_[group]->step, tile),
+    return LoopShare{tile.parts * tile.groups, CostBeside(matches_[group]->step, tile),
                      StartCost(matches_[group]->step, tile)};
   };
   const DeviceModel model{.processors = LoopProcessors()};
