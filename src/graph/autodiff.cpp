@@ -5,14 +5,11 @@
 #include <tuple>
 
 #include "base/error.h"
+#include "base/index.h"
 #include "graph/shapes.h"
 
 namespace turbolstm {
 namespace {
-
-constexpr size_t at(NodeId id) {
-  return static_cast<size_t>(id);
-}
 
 // Whether the operator has a gradient with respect to this operand.
 bool IsDifferentiable(Op op, size_t operand) {

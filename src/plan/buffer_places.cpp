@@ -3,12 +3,10 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/index.h"
+
 namespace turbolstm {
 namespace {
-
-constexpr size_t at(int32_t id) {
-  return static_cast<size_t>(id);
-}
 
 bool HoldsAllSteps(const Buffer& buffer) {
   return buffer.domain == Domain::kStep && buffer.source == BufferSource::kComputed &&

@@ -3,12 +3,10 @@
 #include <algorithm>
 #include <set>
 
+#include "base/index.h"
+
 namespace turbolstm {
 namespace {
-
-constexpr size_t at(int32_t id) {
-  return static_cast<size_t>(id);
-}
 
 using Groups = std::set<int32_t>;
 

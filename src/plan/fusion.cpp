@@ -5,13 +5,10 @@
 #include <tuple>
 
 #include "base/error.h"
+#include "base/index.h"
 
 namespace turbolstm {
 namespace {
-
-constexpr size_t at(NodeId id) {
-  return static_cast<size_t>(id);
-}
 
 PointwiseOp ProgramOp(Op op) {
   switch (op) {

@@ -3,12 +3,10 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/index.h"
+
 namespace turbolstm {
 namespace {
-
-constexpr size_t at(int32_t group) {
-  return static_cast<size_t>(group);
-}
 
 class Orderer {
  public:

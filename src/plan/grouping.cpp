@@ -7,14 +7,11 @@
 #include <set>
 #include <tuple>
 
+#include "base/index.h"
 #include "plan/group_order.h"
 
 namespace turbolstm {
 namespace {
-
-constexpr size_t at(NodeId id) {
-  return static_cast<size_t>(id);
-}
 
 // Pointwise nodes run in one program only when they have the same rows and columns.
 std::pair<Domain, int64_t> ShapeClass(const Node& node) {

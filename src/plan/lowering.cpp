@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "base/index.h"
 #include "graph/passes/rewrite.h"
 #include "plan/fusion.h"
 #include "plan/grouping.h"
@@ -14,10 +15,6 @@
 
 namespace turbolstm {
 namespace {
-
-constexpr size_t at(NodeId id) {
-  return static_cast<size_t>(id);
-}
 
 // What is legal in a graph and yet has no place in rows of numbers.
 void CheckRunnable(const Graph& graph) {

@@ -4,6 +4,7 @@
 #include <map>
 #include <vector>
 
+#include "base/index.h"
 #include "graph/analysis.h"
 #include "graph/passes/rewrite.h"
 #include "plan/grouping.h"
@@ -11,10 +12,6 @@
 
 namespace turbolstm {
 namespace {
-
-constexpr size_t at(NodeId id) {
-  return static_cast<size_t>(id);
-}
 
 bool IsCheap(Op op) {
   switch (op) {

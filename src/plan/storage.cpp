@@ -2,14 +2,11 @@
 
 #include <algorithm>
 
+#include "base/index.h"
 #include "plan/buffer_reuse.h"
 
 namespace turbolstm {
 namespace {
-
-constexpr size_t at(NodeId id) {
-  return static_cast<size_t>(id);
-}
 
 class Assigner {
  public:

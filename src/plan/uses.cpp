@@ -2,14 +2,10 @@
 
 #include <algorithm>
 
+#include "base/index.h"
+
 namespace turbolstm {
-namespace {
-
-constexpr size_t at(NodeId id) {
-  return static_cast<size_t>(id);
-}
-
-}  // namespace
+namespace {}  // namespace
 
 int64_t RowWidth(const Node& node) {
   return node.domain == Domain::kStatic ? ElementCount(node.features) : node.features[0];

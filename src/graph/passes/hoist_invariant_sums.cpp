@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/index.h"
 #include "graph/analysis.h"
 #include "graph/passes/passes.h"
 #include "graph/passes/rewrite.h"
@@ -8,10 +9,6 @@
 
 namespace turbolstm {
 namespace {
-
-constexpr size_t at(NodeId id) {
-  return static_cast<size_t>(id);
-}
 
 // Operands that are sums read by nobody else are summed here directly.
 bool Flatten(Graph* graph, const std::vector<int32_t>& uses, NodeId id) {

@@ -1,6 +1,7 @@
 #include <map>
 #include <tuple>
 
+#include "base/index.h"
 #include "graph/analysis.h"
 #include "graph/passes/passes.h"
 #include "graph/passes/rewrite.h"
@@ -8,10 +9,6 @@
 
 namespace turbolstm {
 namespace {
-
-constexpr size_t at(NodeId id) {
-  return static_cast<size_t>(id);
-}
 
 // One product with the weights stacked; each former product is a slice of it.
 void Stack(Graph* graph, const std::vector<NodeId>& products) {

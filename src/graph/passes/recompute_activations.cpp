@@ -1,16 +1,13 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/index.h"
 #include "graph/analysis.h"
 #include "graph/passes/passes.h"
 #include "graph/passes/rewrite.h"
 
 namespace turbolstm {
 namespace {
-
-constexpr size_t at(NodeId id) {
-  return static_cast<size_t>(id);
-}
 
 class Recomputation {
  public:

@@ -1,13 +1,10 @@
 #include "graph/passes/rewrite.h"
 
+#include "base/index.h"
 #include "graph/analysis.h"
 
 namespace turbolstm {
 namespace {
-
-constexpr size_t at(NodeId id) {
-  return static_cast<size_t>(id);
-}
 
 std::vector<bool> LiveNodes(const Graph& graph) {
   std::vector<bool> live(at(graph.size()), false);

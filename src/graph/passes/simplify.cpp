@@ -1,15 +1,12 @@
 #include <map>
 #include <tuple>
 
+#include "base/index.h"
 #include "graph/passes/passes.h"
 #include "graph/passes/rewrite.h"
 
 namespace turbolstm {
 namespace {
-
-constexpr size_t at(NodeId id) {
-  return static_cast<size_t>(id);
-}
 
 bool SameShape(const Graph& graph, NodeId a, NodeId b) {
   return graph.node(a).features == graph.node(b).features &&
