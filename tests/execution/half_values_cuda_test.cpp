@@ -59,7 +59,9 @@ TEST(HalfValuesOnGpu, TakeTheMemoryThatWasPlanned) {
     const LoweredGraph lowered = LowerForDevice(graph, Precision::kBFloat16, boundary);
     MemoryPlan plan(lowered);
     plan.SetShape(64, 32);
-    cuda::CudaExecutable execution(graph, OptionsOf(Precision::kBFloat16, boundary));
+    DeviceOptions options = OptionsOf(Precision::kBFloat16, boundary);
+    options.schedule = ScheduleKind::kSequential;  // what the plan is for
+    cuda::CudaExecutable execution(graph, options);
     RunOn(&execution, bindings);
     execution.Synchronize();
     EXPECT_GE(execution.memory_bytes(), plan.bytes());
