@@ -188,7 +188,8 @@ Plan TunedPlan(const LoweredGraph& graph, const ExecutableOptions& options,
   if (auto kept = KeptPlan(graph, cache, key, {steps, batch}, options.streams)) {
     return std::move(*kept);
   }
-  Plan plan = Tuner(graph, options, pool, steps, batch).Run();
+  // As it is read back: the same the first time as later.
+  Plan plan = ParsePlan(PrintPlan(Tuner(graph, options, pool, steps, batch).Run()), graph);
   const std::string text = PrintPlan(plan);
   cache.Store(key, {text.begin(), text.end()});
   return plan;

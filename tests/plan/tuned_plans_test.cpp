@@ -116,7 +116,7 @@ TEST(PlannedMemory, IsWhatARunTakes) {
       const PeakMemory memory;
       Executable executable(graph, {.streams = 2, .schedule = kind}, pool);
       executable.SetShape(60, 64);
-      const AnyInputs inputs(&executable);
+      const AnyInputs inputs(&executable, 60, 64);
       executable.Run({.training = true});
       const double measured = memory.Mebibytes() - inputs.Mebibytes();
       if (measured + inputs.Mebibytes() == 0) GTEST_SKIP() << "the kernel does not tell";
