@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <tuple>
+#include <vector>
 
 #include "plan/fusion.h"
 
@@ -46,6 +48,8 @@ class NarrowCopies {
     return graph_.buffers[static_cast<size_t>(view.buffer)];
   }
 
+  const Buffer& buffer_at(size_t id) const { return graph_.buffers[id]; }
+
   static bool IsProduct(const Stage& stage) {
     return stage.domain != Domain::kStatic &&
            (stage.kind == Stage::Kind::kMatMul || stage.op == Op::kOuter);
@@ -77,6 +81,7 @@ class NarrowCopies {
     for (const NamedView& output : graph_.outputs) {
       if (IsNarrowOutside(output)) Note(output.view);
     }
+    CollectStates();
   }
 
   bool IsNarrowOutside(const NamedView& output) const {
@@ -172,36 +177,72 @@ class NarrowCopies {
     }
   }
 
-  // A state that a loop carries in fp32 need be there for a few steps only, when all others can
-  // read the copy.
-  void KeepStateBriefly(const View& view, const View& copy) {
-    Buffer& state = graph_.buffers[static_cast<size_t>(view.buffer)];
+  // How the readers of a state that a loop carries look at it, if all but the loop itself can read
+  // a copy of it.
+  struct StateReaders {
+    int32_t delay = 0;  // the farthest that the loop looks back
+    std::vector<Operand*> others;
+  };
+
+  std::optional<StateReaders> ReadersOfState(const View& view) {
+    const Buffer& state = buffer(view);
     if (state.domain != Domain::kStep || state.source != BufferSource::kComputed || state.local ||
         state.ring > 0 || view.width != state.width) {
-      return;
+      return std::nullopt;
     }
     const int64_t own = LastWriter(view).group;
-    if (own < 0 || !graph_.groups[static_cast<size_t>(own)].is_loop()) return;
-    int32_t delay = 0;
-    std::vector<Operand*> others;
+    if (own < 0 || !graph_.groups[static_cast<size_t>(own)].is_loop()) return std::nullopt;
+    StateReaders readers;
     for (size_t g = 0; g < graph_.groups.size(); ++g) {
       for (Stage& stage : graph_.groups[g].stages) {
         const bool inside = static_cast<int64_t>(g) == own;
-        if (stage.bias.buffer == view.buffer || (!inside && Writes(stage, view))) return;
+        if (stage.bias.buffer == view.buffer || (!inside && Writes(stage, view))) {
+          return std::nullopt;
+        }
         for (Operand& operand : stage.inputs) {
-          if (operand.init.buffer == view.buffer) return;
+          if (operand.init.buffer == view.buffer) return std::nullopt;
           if (operand.view.buffer != view.buffer) continue;
-          if (!inside && !MayReadCopy(stage, operand)) return;
-          delay = inside ? std::max(delay, operand.delay) : delay;
-          if (!inside) others.push_back(&operand);
+          if (!inside && !MayReadCopy(stage, operand)) return std::nullopt;
+          readers.delay = inside ? std::max(readers.delay, operand.delay) : readers.delay;
+          if (!inside) readers.others.push_back(&operand);
         }
       }
     }
-    for (const NamedView& output : graph_.outputs) {
-      if (output.view.buffer == view.buffer) return;
+    const bool is_output =
+        std::any_of(graph_.outputs.begin(), graph_.outputs.end(), [&](const NamedView& output) {
+          return output.view.buffer == view.buffer;
+        });
+    if (is_output) return std::nullopt;
+    return readers;
+  }
+
+  // A state that a loop carries in fp32 need be there for a few steps only, when all others can
+  // read the copy.
+  void KeepStateBriefly(const View& view, const View& copy) {
+    const std::optional<StateReaders> readers = ReadersOfState(view);
+    if (!readers) return;
+    for (Operand* operand : readers->others) operand->view.buffer = copy.buffer;
+    graph_.buffers[static_cast<size_t>(view.buffer)].ring = readers->delay + 1;
+  }
+
+  // States that no product reads, as LSTM's c: what the backward pass reads of them is kept in 16
+  // bits, as the gates are. Last states are not: whoever goes on from them does so in fp32.
+  void CollectStates() {
+    for (size_t id = 0; id < graph_.buffers.size(); ++id) {
+      const View whole{static_cast<int32_t>(id), 0, buffer_at(id).width};
+      if (buffer_at(id).dtype == narrow_ || whole.width <= 1 || IsReadAsFinal(whole)) continue;
+      const std::optional<StateReaders> readers = ReadersOfState(whole);
+      if (readers && readers->delay > 0 && !readers->others.empty()) Note(whole);
     }
-    for (Operand* operand : others) operand->view.buffer = copy.buffer;
-    state.ring = delay + 1;
+  }
+
+  bool IsReadAsFinal(const View& view) const {
+    bool found = false;
+    ForEachStage(graph_, [&](const Stage& stage) {
+      found |= stage.op == Op::kFinal && !stage.inputs.empty() &&
+               stage.inputs[0].view.buffer == view.buffer;
+    });
+    return found;
   }
 
   static bool Writes(const Stage& stage, const View& view) {

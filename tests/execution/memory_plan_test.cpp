@@ -67,7 +67,7 @@ TEST(MemoryPlan, BytesOfAnElementAreCounted) {
     double fp32, half;
   };
   for (const Wanted& wanted :
-       {Wanted{"lstm", 30, 20}, Wanted{"gru", 28, 18}, Wanted{"rnn_tanh", 22, 10}}) {
+       {Wanted{"lstm", 28, 18}, Wanted{"gru", 28, 18}, Wanted{"rnn_tanh", 22, 10}}) {
     const double fp32 = BytesPerElement(wanted.cell, BoundaryType::kFloat32);
     const double half = BytesPerElement(wanted.cell, BoundaryType::kOperand);
     fmt::print("{}: {:.1f} bytes per T*B*H, {:.1f} with 16-bit inputs and outputs\n", wanted.cell,
@@ -109,8 +109,8 @@ TEST(MemoryPlan, TrainingStepTakesLessThanCudnns) {
   }
 }
 
-// Words, activations between layers and their gradients live once, in 16 bits; in fp32 there are
-// only what is carried and single columns.
+// Words, activations between layers, their gradients and what is kept of states live once, in 16
+// bits; of what is carried in fp32 there are a few steps only, and single columns.
 TEST(MemoryPlan, ModelKeepsStepsInHalf) {
   ModelConfig config;
   config.layers = 2;
@@ -122,9 +122,10 @@ TEST(MemoryPlan, ModelKeepsStepsInHalf) {
   for (const Buffer& buffer : lowered.buffers) {
     const bool whole = buffer.domain == Domain::kStep && buffer.ring == 0 && !buffer.local;
     if (whole && buffer.dtype == DType::kFloat32 && buffer.width > 1) wide.insert(buffer.name);
-    EXPECT_TRUE(!whole || !buffer.name.ends_with("narrow")) << buffer.name;
+    const bool state = buffer.name.starts_with("lstm.c_");
+    EXPECT_TRUE(!whole || state || !buffer.name.ends_with("narrow")) << buffer.name;
   }
-  EXPECT_EQ(wide, (std::set<std::string>{"lstm.c_l0", "lstm.c_l1"}));
+  EXPECT_EQ(wide, (std::set<std::string>{}));
 }
 
 // Whatever a stage touches must have a place of its own while any of the same turn or a later one
