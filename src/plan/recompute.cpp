@@ -34,10 +34,15 @@ bool SamePlace(const ResolvedEdge& a, const ResolvedEdge& b) {
   return a.value == b.value && a.column == b.column && a.width == b.width && a.delay == b.delay;
 }
 
+enum class What : uint8_t { kCheapValues, kTanhOfStates };
+
 class Recomputation {
  public:
-  explicit Recomputation(Graph* graph)
-      : graph_(*graph), uses_(*graph), grouping_(GroupNodesOf(*graph, Analyse(*graph), uses_)) {}
+  Recomputation(Graph* graph, What what)
+      : graph_(*graph),
+        uses_(*graph),
+        grouping_(GroupNodesOf(*graph, Analyse(*graph), uses_)),
+        what_(what) {}
 
   void Run() {
     const NodeId count = graph_.size();
@@ -55,7 +60,7 @@ class Recomputation {
   // Whether no reader needs the value in memory once every later loop has a copy of its own.
   bool CanRecompute(NodeId id) const {
     const Node& node = graph_.node(id);
-    if (!IsPointwise(id) || !IsCheap(node.op) || node.domain != Domain::kStep ||
+    if (!IsPointwise(id) || !IsWanted(node.op) || node.domain != Domain::kStep ||
         uses_.IsOutput(id) || !IsLoop(GroupOf(id))) {
       return false;
     }
@@ -73,6 +78,8 @@ class Recomputation {
     return elsewhere;
   }
 
+  bool IsWanted(Op op) const { return what_ == What::kTanhOfStates ? op == Op::kTanh : IsCheap(op); }
+
   bool IsLoop(int32_t group) const {
     return group >= 0 && grouping_.groups[static_cast<size_t>(group)].kind >= RegionKind::kScan;
   }
@@ -85,7 +92,8 @@ class Recomputation {
     });
   }
 
-  // Whether the group's programs read all operands of the node as it does.
+  // Whether the group's programs read all operands of the node as it does; of states, whether they
+  // read them with a delay, so that these are kept anyway.
   bool HasOperands(int32_t group, NodeId id) const {
     const Node& node = graph_.node(id);
     return std::all_of(node.inputs.begin(), node.inputs.end(), [&](const Edge& edge) {
@@ -104,7 +112,9 @@ class Recomputation {
       }
       const Node& reader = graph_.node(use.reader);
       return std::any_of(reader.inputs.begin(), reader.inputs.end(), [&](const Edge& edge) {
-        return SamePlace(uses_.Resolve(reader, edge), operand);
+        const ResolvedEdge read = uses_.Resolve(reader, edge);
+        if (what_ == What::kTanhOfStates) return read.value == operand.value && read.delay > 0;
+        return SamePlace(read, operand);
       });
     });
   }
@@ -133,13 +143,18 @@ class Recomputation {
   Graph& graph_;
   Uses uses_;
   Grouping grouping_;
+  What what_;
   std::vector<NodeId> copies_;
 };
 
 }  // namespace
 
 void RecomputeCheapValues(Graph* graph) {
-  Recomputation(graph).Run();
+  Recomputation(graph, What::kCheapValues).Run();
+}
+
+void RecomputeTanhOfStates(Graph* graph) {
+  Recomputation(graph, What::kTanhOfStates).Run();
 }
 
 }  // namespace turbolstm

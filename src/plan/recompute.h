@@ -10,4 +10,8 @@ namespace turbolstm {
 // change.
 void RecomputeCheapValues(Graph* graph);
 
+// The same for the tanh of a state that the later loop reads a step before, as LSTM's backward pass
+// does: for devices where one more tanh costs less than memory for it. Likewise.
+void RecomputeTanhOfStates(Graph* graph);
+
 }  // namespace turbolstm
