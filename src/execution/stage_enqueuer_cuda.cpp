@@ -216,6 +216,12 @@ void StageEnqueuer::EnqueueInTurns(size_t begin, size_t end) {
   room_ = 0;
   product_processors_ = 0;
   for (size_t g = begin; g < end; ++g) {
+    if (const size_t split_end = EndOfSplits(g, end); split_end > g) {
+      EnqueueSplits(g, split_end);
+      for (size_t done = g; done < split_end; ++done) ForgetSplits(graph_.groups[done].stages[0]);
+      g = split_end - 1;
+      continue;
+    }
     if (beside_[g]) {
       EnqueueBeside(g);
     } else if (g > 0 && beside_[g - 1]) {

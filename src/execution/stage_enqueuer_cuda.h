@@ -182,14 +182,20 @@ class StageEnqueuer {
     const std::byte* pieces = nullptr;
     int64_t row = 0;  // of the pieces, where the rows begin
   };
-  // The pieces of a value that a product has read before are not made again while they are valid.
+  // The pieces of rows that a product has read before are not made again while they are valid.
   struct HeldSplit {
     View view;
     int64_t blocks = 0;
-
-    bool operator==(const HeldSplit&) const = default;
+    int64_t first = 0;
+    int64_t count = 0;
   };
-  void MultiplyPieces(const Gemm& gemm, const Stage& stage, const Rows& x, int64_t count);
+  // Groups from `first` on, before `limit`, whose products of pieces read the same rows, and sums
+  // over rows between them: the number of the group behind. Nothing of one depends on another.
+  size_t EndOfSplits(size_t first, size_t limit) const;
+  bool IsSplitOverSteps(const Group& group) const;
+  // Some rows at once for all of these groups, so that the pieces of these are made once.
+  void EnqueueSplits(size_t first, size_t end);
+  void MultiplyPieces(const Gemm& gemm, const Stage& stage, const Rows& x);
   void SumOuterPieces(const Gemm& gemm, const Rows& a, const Rows& b);
   // Pieces of [count, blocks * width] rows.
   SplitOperand SplitOf(const Rows& x, int64_t count, int64_t width, int64_t blocks, size_t slot);
@@ -268,7 +274,7 @@ class StageEnqueuer {
   DeviceBuffer split_[2];
   HeldSplit held_[2];
   DeviceBuffer split_weights_;
-  std::vector<int64_t> split_places_;  // by weight: offset, or -1
+  std::vector<int64_t> split_places_;  // by weight: offset, or -1; shared where lives do not meet
   std::vector<bool> split_made_;       // in this enqueueing
   DeviceBuffer zeros_;
   DeviceBuffer scratch_[kRooms];

@@ -91,7 +91,7 @@ void StageEnqueuer::Multiply(const Stage& stage, const Rows& x, int64_t count, c
     gemm.bias = gemm.c_dtype == DType::kFloat32 ? Address(stage.bias, 0) : NarrowStatic(stage.bias);
   }
   if (x.data && IsSplitProduct(graph_, stage, count, split_rule_)) {
-    return MultiplyPieces(gemm, stage, x, count);
+    return MultiplyPieces(gemm, stage, x);
   }
   const WeightRows rows = WeightFor(stage.weight);
   gemm.b.data = rows.data;

@@ -17,18 +17,41 @@ int64_t Aligned(int64_t bytes) {
 
 }  // namespace
 
-// Weights have places of their own, the same for every shape; memory there is only when a shape
-// wants it.
+// The same for every shape; memory there is only when a shape wants it. Weights that are not read
+// in the same turns lie in one place.
 void StageEnqueuer::PlaceSplitWeights() {
+  struct Life {
+    int64_t first = -1, last = -1;  // turns
+    int64_t begin = 0, end = 0;
+  };
+  std::vector<Life> lives(graph_.weights.size());
+  for (size_t g = 0; g < graph_.groups.size(); ++g) {
+    for (const Stage& stage : graph_.groups[g].stages) {
+      if (stage.kind != Stage::Kind::kMatMul || stage.domain == Domain::kStatic) continue;
+      Life& life = lives[static_cast<size_t>(stage.weight)];
+      if (life.first < 0) life.first = turns_[g];
+      life.last = turns_[g];
+    }
+  }
   split_places_.assign(graph_.weights.size(), -1);
-  int64_t next = 0;
-  ForEachStage(graph_, [&](const Stage& stage) {
-    if (stage.kind != Stage::Kind::kMatMul || stage.domain == Domain::kStatic) return;
-    int64_t& place = split_places_[static_cast<size_t>(stage.weight)];
-    if (place >= 0) return;
-    place = next;
-    next += Aligned(SplitOfWeight(stage.weight).bytes());
-  });
+  for (size_t w = 0; w < lives.size(); ++w) {
+    Life& life = lives[w];
+    if (life.first < 0) continue;
+    const int64_t bytes = Aligned(SplitOfWeight(static_cast<int32_t>(w)).bytes());
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (size_t other = 0; other < w; ++other) {
+        const Life& placed = lives[other];
+        const bool meet = placed.first >= 0 && placed.first <= life.last &&
+                          life.first <= placed.last && placed.begin < life.begin + bytes &&
+                          life.begin < placed.end;
+        if (meet) life.begin = placed.end;
+        moved |= meet;
+      }
+    }
+    life.end = life.begin + bytes;
+    split_places_[w] = life.begin;
+  }
 }
 
 SplitMatrix StageEnqueuer::SplitOfWeight(int32_t weight) const {
@@ -52,8 +75,10 @@ const std::byte* StageEnqueuer::SplitWeightFor(int32_t weight) {
 void StageEnqueuer::AddSplitRoom(const Stage& stage, int64_t count, Room* room) const {
   if (!IsSplitProduct(graph_, stage, count, split_rule_)) return;
   const ProductSize size = SizeOfProduct(graph_, stage, count);
+  const int64_t at_once = SplitRowsAtOnce(count);
   const auto add = [&](size_t slot, int64_t width) {
-    room->split[slot] = std::max(room->split[slot], SplitRows(count, width, size.batches).bytes());
+    room->split[slot] =
+        std::max(room->split[slot], SplitRows(at_once, width, size.batches).bytes());
   };
   if (size.outer) {
     add(0, size.m);
@@ -74,38 +99,116 @@ void StageEnqueuer::ForgetSplits(const Stage& stage) {
   }
 }
 
-// Rows of a value that is there for all steps are split with all others of that value, since its
-// next reader may want these.
 StageEnqueuer::SplitOperand StageEnqueuer::SplitOf(const Rows& x, int64_t count, int64_t width,
                                                    int64_t blocks, size_t slot) {
+  HeldSplit& held = held_[slot];
   const bool whole = x.whole.buffer >= 0;
-  if (whole && buffer(x.whole).domain == Domain::kStep) count = rows();
-  const SplitOperand operand{SplitRows(count, width, blocks), split_[slot].data(), x.first};
-  const HeldSplit wanted{x.whole, blocks};
-  if (whole && held_[slot] == wanted) return operand;
-  const std::byte* const from = whole ? Address(x.whole, 0) : x.data;
-  Split(operand.split, reinterpret_cast<const float*>(from), x.stride, width, split_[slot].data(),
+  if (whole && held.view == x.whole && held.blocks == blocks && held.first <= x.first &&
+      x.first + count <= held.first + held.count) {
+    return {SplitRows(held.count, width, blocks), split_[slot].data(), x.first - held.first};
+  }
+  const SplitMatrix split = SplitRows(count, width, blocks);
+  Split(split, reinterpret_cast<const float*>(x.data), x.stride, width, split_[slot].data(),
         stream());
-  held_[slot] = wanted;
-  return operand;
+  held = {x.whole, blocks, x.first, count};
+  return {split, split_[slot].data(), 0};
 }
 
-void StageEnqueuer::MultiplyPieces(const Gemm& gemm, const Stage& stage, const Rows& x,
-                                   int64_t count) {
-  const SplitOperand a = SplitOf(x, count, gemm.k, gemm.batches, 0);
+namespace {
+
+const std::byte* RowsBehind(const std::byte* data, int64_t rows, int64_t stride, DType dtype) {
+  return data + rows * stride * static_cast<int64_t>(SizeOf(dtype));
+}
+
+}  // namespace
+
+void StageEnqueuer::MultiplyPieces(const Gemm& gemm, const Stage& stage, const Rows& x) {
   const std::byte* const weight = SplitWeightFor(stage.weight);
-  for (const Gemm& product :
-       SplitProducts(gemm, a.split, a.pieces, SplitOfWeight(stage.weight), weight)) {
-    Run(product);
+  const SplitMatrix of_weight = SplitOfWeight(stage.weight);
+  const int64_t at_once = SplitRowsAtOnce(gemm.m);
+  for (int64_t first = 0; first < gemm.m; first += at_once) {
+    Rows rows = x;
+    rows.data = RowsBehind(x.data, first, x.stride, x.dtype);
+    rows.first += first;
+    Gemm part = gemm;
+    part.m = std::min(at_once, gemm.m - first);
+    part.like_m = 0;
+    part.c = static_cast<std::byte*>(gemm.c) +
+             first * gemm.c_stride * static_cast<int64_t>(SizeOf(gemm.c_dtype));
+    const SplitOperand a = SplitOf(rows, part.m, gemm.k, gemm.batches, 0);
+    const std::byte* const pieces = a.pieces + a.row * a.split.stride * 2;
+    for (const Gemm& product : SplitProducts(part, a.split, pieces, of_weight, weight)) {
+      Run(product);
+    }
   }
 }
 
 void StageEnqueuer::SumOuterPieces(const Gemm& gemm, const Rows& a, const Rows& b) {
-  const SplitOperand left = SplitOf(a, gemm.k, gemm.m, gemm.batches, 0);
-  const SplitOperand right = SplitOf(b, gemm.k, gemm.n, gemm.batches, 1);
-  for (const Gemm& product : SplitOuterProducts(gemm, left.split, left.pieces, left.row,
-                                                right.split, right.pieces, right.row)) {
-    Run(product);
+  const int64_t at_once = SplitRowsAtOnce(gemm.k);
+  for (int64_t first = 0; first < gemm.k; first += at_once) {
+    const auto behind = [&](Rows rows) {
+      rows.data = RowsBehind(rows.data, first, rows.stride, rows.dtype);
+      rows.first += first;
+      return rows;
+    };
+    Gemm part = gemm;
+    part.k = std::min(at_once, gemm.k - first);
+    part.accumulate = gemm.accumulate || first > 0;
+    const SplitOperand left = SplitOf(behind(a), part.k, gemm.m, gemm.batches, 0);
+    const SplitOperand right = SplitOf(behind(b), part.k, gemm.n, gemm.batches, 1);
+    for (const Gemm& product : SplitOuterProducts(part, left.split, left.pieces, left.row,
+                                                  right.split, right.pieces, right.row)) {
+      Run(product);
+    }
+  }
+}
+
+// --- Groups that read the same rows.
+
+bool StageEnqueuer::IsSplitOverSteps(const Group& group) const {
+  if (group.is_loop() || group.stages.size() != 1) return false;
+  const Stage& stage = group.stages[0];
+  if (stage.domain != Domain::kStep || !IsSplitProduct(graph_, stage, rows(), split_rule_)) {
+    return false;
+  }
+  for (size_t i = 0; i < stage.inputs.size(); ++i) {
+    if (MustGather(stage, i, false)) return false;
+  }
+  return true;
+}
+
+size_t StageEnqueuer::EndOfSplits(size_t first, size_t limit) const {
+  if (!IsSplitOverSteps(graph_.groups[first])) return first;
+  const View& rows = graph_.groups[first].stages[0].inputs[0].view;
+  size_t end = first + 1;
+  for (size_t g = end; g < limit; ++g) {
+    const Group& group = graph_.groups[g];
+    const bool sum = group.stages.size() == 1 && group.stages[0].op == Op::kSumRows &&
+                     group.domain == Domain::kStep;
+    const bool same = IsSplitOverSteps(group) && group.stages[0].inputs[0].view == rows;
+    if (!sum && !same) break;
+    for (size_t before = first; before < g; ++before) {
+      for (const View& written : graph_.groups[before].stages[0].outputs) {
+        for (const Operand& operand : group.stages[0].inputs) {
+          if (Overlaps(operand.view, written) || Overlaps(operand.init, written)) return end;
+        }
+      }
+    }
+    if (same) end = g + 1;
+  }
+  return end;
+}
+
+void StageEnqueuer::EnqueueSplits(size_t first, size_t end) {
+  const int64_t at_once = std::max<int64_t>(1, SplitRowsAtOnce(rows()) / shape_.batch);
+  for (int64_t t = 0; t < shape_.steps; t += at_once) {
+    const RowRange steps{t, std::min(at_once, shape_.steps - t), shape_.ragged};
+    for (size_t g = first; g < end; ++g) {
+      if (IsProduct(graph_.groups[g].stages[0])) EnqueueGroup(g, steps, t > 0);
+    }
+  }
+  for (size_t g = first; g < end; ++g) {
+    if (!IsProduct(graph_.groups[g].stages[0])) EnqueueGroup(g, AllSteps(), false);
   }
 }
 

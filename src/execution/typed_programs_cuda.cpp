@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ops/pointwise/affine.h"
+
 namespace turbolstm::cuda {
 namespace {
 
@@ -12,6 +14,24 @@ const Buffer& BufferOf(const LoweredGraph& graph, const View& view) {
 bool SameOrApart(const View& a, const View& b) {
   return a.buffer != b.buffer || a == b || a.column + a.width <= b.column ||
          b.column + b.width <= a.column;
+}
+
+// Where one output, in fp32, is linear in what it was some steps before.
+void FindScan(const LoweredGraph& graph, const Stage& stage, TypedProgram* typed) {
+  for (size_t i = 0; i < stage.inputs.size(); ++i) {
+    const Operand& operand = stage.inputs[i];
+    if (operand.delay == 0 || BufferOf(graph, operand.view).dtype != DType::kFloat32) continue;
+    const auto found = std::find(stage.outputs.begin(), stage.outputs.end(), operand.view);
+    if (found == stage.outputs.end()) continue;
+    const auto output = static_cast<size_t>(found - stage.outputs.begin());
+    const bool second = typed->scan_input >= 0;
+    if (second || !FindAffine(stage.program, i, output)) {
+      typed->scan_input = typed->scan_output = -1;
+      return;
+    }
+    typed->scan_input = static_cast<int>(i);
+    typed->scan_output = static_cast<int>(output);
+  }
 }
 
 }  // namespace
@@ -40,6 +60,7 @@ std::vector<TypedProgram> TypedProgramsOf(const LoweredGraph& graph) {
       for (const View& output : stage.outputs) {
         typed.outputs.push_back(BufferOf(graph, output).dtype);
       }
+      if (one_kernel) FindScan(graph, stage, &typed);
       programs.push_back(std::move(typed));
     }
   }

@@ -11,6 +11,7 @@
 #include "execution/make_execution.h"
 #include "graph/passes/lower_transforms.h"
 #include "graph/text.h"
+#include "nn/recurrent.h"
 #include "plan/comparison.h"
 #include "plan/recurrent_graphs.h"
 #include "testing/random_bindings.h"
@@ -70,11 +71,24 @@ void PrintTo(const CellCase& c, std::ostream* out) {
   *out << NameOf(c);
 }
 
+// Layers over "x" with the output "y" alone.
+Graph GraphOfOutput(const RecurrentOptions& options) {
+  Model model;
+  const Value x = model.builder().Input("x", Domain::kStep, {options.size.input});
+  model.graph().AddOutput("y", Recurrent(model, "rnn", x, options).output.id());
+  LowerTransforms(&model.graph());
+  return model.graph();
+}
+
 class CellsOnGpu : public ::testing::TestWithParam<CellCase> {
  protected:
   void Check(const RecurrentOptions& options, const RandomBindingsOptions& how, uint64_t seed,
              bool recompute = false) {
-    const Graph graph = WithGradients(RecurrentGraph(options));
+    CheckGraph(WithGradients(RecurrentGraph(options)), how, seed, recompute);
+  }
+
+  void CheckGraph(const Graph& graph, const RandomBindingsOptions& how, uint64_t seed,
+                  bool recompute = false) {
     const auto& [cell, precision, boundary] = GetParam();
     Bindings bindings = RandomBindings(graph, seed, how);
     if (boundary == BoundaryType::kOperand) RoundStepInputs(graph, precision, &bindings);
@@ -128,6 +142,15 @@ TEST_P(CellsOnGpu, AgreeOnEdges) {
   }
 }
 
+// Then what the backward pass reads of a state that no product reads is kept in 16 bits.
+TEST_P(CellsOnGpu, AgreeWhereNobodyAsksForLastStates) {
+  SKIP_WITHOUT_GPU();
+  RecurrentOptions options = SmallOptions(GetParam().cell);
+  options.layers = 2;
+  options.bidirectional = true;
+  CheckGraph(WithGradients(GraphOfOutput(options)), {.steps = 9, .batch = 6, .ragged = true}, 6);
+}
+
 std::vector<CellCase> AllCases() {
   std::vector<CellCase> cases;
   for (const std::string& cell : CellNames()) {
@@ -142,6 +165,31 @@ std::vector<CellCase> AllCases() {
 }
 
 INSTANTIATE_TEST_SUITE_P(Cells, CellsOnGpu, ::testing::ValuesIn(AllCases()),
+                         [](const auto& param) { return NameOf(param.param); });
+
+// Cells with a loop that is linear in its state, forward or backward, over so many steps that it
+// runs as a parallel prefix.
+class PrefixesOnGpu : public CellsOnGpu {};
+
+TEST_P(PrefixesOnGpu, AgreeOverManySteps) {
+  SKIP_WITHOUT_GPU();
+  RecurrentOptions options = SmallOptions(GetParam().cell);
+  options.bidirectional = true;
+  Check(options, {.steps = 150, .batch = 2, .ragged = false}, 7);
+  options.initial = InitialState::kGiven;
+  Check(options, {.steps = 200, .batch = 5, .ragged = true}, 8);
+  Check(options, {.steps = 200, .batch = 5, .ragged = true, .resets = 0.02}, 9);
+}
+
+std::vector<CellCase> CellsWithPrefixes() {
+  std::vector<CellCase> cases;
+  for (const char* cell : {"trnn", "scrn", "indrnn"}) {
+    for (const Precision precision : kPrecisions) cases.push_back({cell, precision});
+  }
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(Cells, PrefixesOnGpu, ::testing::ValuesIn(CellsWithPrefixes()),
                          [](const auto& param) { return NameOf(param.param); });
 
 }  // namespace

@@ -46,5 +46,32 @@ TEST(SplitProductsOnGpu, LargeLayersAgreeWithTheCpuInFloat32) {
   }
 }
 
+// Pieces of some rows at once, with parts of sums that begin within them.
+TEST(SplitProductsOnGpu, ManyRowsAgreeWithTheCpuInFloat32) {
+  SKIP_WITHOUT_GPU();
+  constexpr int64_t kManySteps = 21, kSequences = 256;
+  static_assert(SplitRowsAtOnce(kManySteps * kSequences) < kManySteps * kSequences);
+  RecurrentOptions options = SmallOptions("lstm");
+  options.size.input = 24;
+  options.size.hidden = 16;
+  options.layers = 2;
+  options.bidirectional = true;
+  options.initial = InitialState::kGiven;
+  const Graph graph = WithGradients(RecurrentGraph(options));
+  cuda::CudaExecutable execution(
+      graph, {.index = 0, .precision = Precision::kBf16x6, .split = SplitRule::kAlways});
+  for (const bool ragged : {false, true}) {
+    const Bindings bindings =
+        RandomBindings(graph, 6, {.steps = kManySteps, .batch = kSequences, .ragged = ragged});
+    const Outputs wanted = Execute(graph, bindings, {});
+    const Outputs got = RunAndRead(&execution, bindings);
+    EXPECT_EQ(RunAndRead(&execution, bindings), got) << "the same run twice";
+    for (const auto& [name, values] : wanted) {
+      const std::vector<double> exact(values.begin(), values.end());
+      EXPECT_EQ(Difference(name, exact, got.at(name), kLongSumTolerance), "");
+    }
+  }
+}
+
 }  // namespace
 }  // namespace turbolstm

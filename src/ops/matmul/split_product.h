@@ -31,6 +31,18 @@ inline constexpr std::array<SplitTerm, 6> kSplitTerms{
 // rounds, parts are added with rounding.
 inline constexpr int64_t kSplitRowsOfSum = 8192;
 
+// Pieces are made of so many of `rows` rows at once: of all there are, of half where these are
+// many, and never of more than a part of a sum has. So they take little memory beside the rows.
+constexpr int64_t SplitRowsAtOnce(int64_t rows) {
+  constexpr int64_t kFewest = 2048;
+  constexpr int64_t kAlignment = 256;
+  const int64_t half = (rows / 2 + kAlignment - 1) / kAlignment * kAlignment;
+  return rows <= kFewest          ? rows
+         : half < kFewest         ? kFewest
+         : half < kSplitRowsOfSum ? half
+                                  : kSplitRowsOfSum;
+}
+
 // Rows of pieces begin at multiples of as many elements, and sums run over as many.
 inline constexpr int64_t kSplitAlignment = 8;
 constexpr int64_t SplitAligned(int64_t elements) {

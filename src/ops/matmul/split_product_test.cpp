@@ -113,5 +113,14 @@ TEST(SplitProduct, WhatPaysAtASizePaysAtLargerOnes) {
   EXPECT_GT(paid, 1000);
 }
 
+TEST(SplitProduct, PiecesAreMadeOfHalfTheRowsOrFewer) {
+  EXPECT_EQ(SplitRowsAtOnce(0), 0);
+  EXPECT_EQ(SplitRowsAtOnce(2048), 2048);
+  EXPECT_EQ(SplitRowsAtOnce(2049), 2048);
+  EXPECT_EQ(SplitRowsAtOnce(6001), 3072);
+  EXPECT_EQ(SplitRowsAtOnce(kSplitRowsOfSum), kSplitRowsOfSum / 2);
+  EXPECT_EQ(SplitRowsAtOnce(int64_t{1} << 33), kSplitRowsOfSum);
+}
+
 }  // namespace
 }  // namespace turbolstm

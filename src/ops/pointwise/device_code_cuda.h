@@ -63,6 +63,8 @@ struct PlainArgs {
 
 // Threads of a block at most.
 constexpr int kBlockThreads = 128;
+// Of a loop over time that runs as a parallel prefix, where x counts elements and y parts of time.
+constexpr int kScanThreads = 512;
 
 #ifdef __CUDACC__
 
@@ -394,6 +396,146 @@ __device__ __forceinline__ float Select(float a, float b, float c) {
 }
 __device__ __forceinline__ float Copy(float a) {
   return a;
+}
+
+// A state some steps later as it follows from what it is now: a * state + c.
+struct Affine {
+  float a, c;
+};
+
+// A coefficient of zero forgets a state that is not finite; and of a state of zero nothing comes.
+__device__ __forceinline__ float Apply(const Affine& f, float state) {
+  return f.a == 0.0f || state == 0.0f ? f.c : __fmaf_rn(f.a, state, f.c);
+}
+__device__ __forceinline__ Affine Fixed(const Affine& f, float state) {
+  return {0.0f, Apply(f, state)};
+}
+__device__ __forceinline__ Affine Then(const Affine& first, const Affine& second) {
+  const bool forgets = first.a == 0.0f || second.a == 0.0f;
+  return {forgets ? 0.0f : __fmul_rn(second.a, first.a), Apply(second, first.c)};
+}
+
+__device__ __forceinline__ Affine Add(const Affine& x, const Affine& y) {
+  return {__fadd_rn(x.a, y.a), __fadd_rn(x.c, y.c)};
+}
+__device__ __forceinline__ Affine Add(const Affine& x, float y) {
+  return {x.a, __fadd_rn(x.c, y)};
+}
+__device__ __forceinline__ Affine Add(float x, const Affine& y) {
+  return Add(y, x);
+}
+__device__ __forceinline__ Affine Neg(const Affine& x) {
+  return {-x.a, -x.c};
+}
+__device__ __forceinline__ Affine Sub(const Affine& x, const Affine& y) {
+  return {__fsub_rn(x.a, y.a), __fsub_rn(x.c, y.c)};
+}
+__device__ __forceinline__ Affine Sub(const Affine& x, float y) {
+  return {x.a, __fsub_rn(x.c, y)};
+}
+__device__ __forceinline__ Affine Sub(float x, const Affine& y) {
+  return {-y.a, __fsub_rn(x, y.c)};
+}
+__device__ __forceinline__ Affine OneMinus(const Affine& x) {
+  return Sub(1.0f, x);
+}
+__device__ __forceinline__ Affine Mul(const Affine& x, float y) {
+  return {__fmul_rn(x.a, y), __fmul_rn(x.c, y)};
+}
+__device__ __forceinline__ Affine Mul(float x, const Affine& y) {
+  return Mul(y, x);
+}
+__device__ __forceinline__ Affine Div(const Affine& x, float y) {
+  return {__fdiv_rn(x.a, y), __fdiv_rn(x.c, y)};
+}
+__device__ __forceinline__ Affine Copy(const Affine& x) {
+  return x;
+}
+__device__ __forceinline__ Affine AsAffine(const Affine& x) {
+  return x;
+}
+__device__ __forceinline__ Affine AsAffine(float x) {
+  return {0.0f, x};
+}
+template <typename B, typename C>
+__device__ __forceinline__ Affine Select(float a, const B& b, const C& c) {
+  return a != 0.0f ? AsAffine(b) : AsAffine(c);
+}
+
+// Steps of a parallel prefix whose loads are on the way together.
+constexpr int kScanAhead = 4;
+
+// What a thread of a parallel prefix runs over: element j of sequence b, at every `delay`th step of
+// the loop from the number `chain` on; of these steps those with the numbers [begin, end).
+struct ScanPlace {
+  long long b, j;
+  long long begin, end;
+  long long first, stride;  // time of number 0, and from one to the next
+  long long length;         // of the sequence; of all steps where there is no padding
+  long long chain, delay, steps;
+
+  __device__ __forceinline__ long long Step(long long m) const { return first + m * stride; }
+  __device__ __forceinline__ bool IsValid(long long m) const { return m < end && Step(m) < length; }
+  // A ring keeps the last steps of the loop.
+  __device__ __forceinline__ bool IsKept(long long m, long long period) const {
+    return steps - (chain + m * delay) <= period;
+  }
+};
+
+__device__ __forceinline__ ScanPlace ScanPlaceOf(const GeneralHead& head, long long delay) {
+  const Sequences& sequences = head.sequences;
+  const long long way = head.reverse ? -1 : 1;
+  const long long elements = sequences.batch * head.n;
+  const long long number = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+  ScanPlace place{};
+  place.delay = delay;
+  place.steps = head.range.steps;
+  place.chain = number / elements;
+  if (place.chain >= delay || place.chain >= place.steps) return place;
+  const long long element = number - place.chain * elements;
+  place.b = element / head.n;
+  place.j = element - place.b * head.n;
+  place.length = head.range.padded ? LengthOf(sequences, place.b) : place.steps;
+  place.first = (way < 0 ? place.steps - 1 : 0) + place.chain * way;
+  place.stride = delay * way;
+  const long long count = (place.steps - place.chain + delay - 1) / delay;
+  const long long part = (count + blockDim.y - 1) / blockDim.y;
+  place.begin = min(count, threadIdx.y * part);
+  place.end = min(count, place.begin + part);
+  return place;
+}
+
+// Whether a valid step of a loop reads an initial value, or zero, in place of the carried operand.
+__device__ __forceinline__ bool IsCut(const RowOperand& x, const Sequences& sequences,
+                                      const ScanPlace& place, long long t, float* init) {
+  const bool forward = (x.direction > 0) != x.adjoint;
+  const long long length = LengthOf(sequences, place.b);
+  const long long u = forward ? t : length - 1 - t;
+  if (x.adjoint) {
+    return u + x.delay >= length ||
+           LatestReset(sequences, place.b, length, forward, u, u + x.delay) >= 0;
+  }
+  const long long reset = LatestReset(sequences, place.b, length, forward, u - x.delay, u);
+  if (reset < 0 && u >= x.delay) return false;
+  *init = LoadOrZero<Fp32>(InitAddress(x, place.b, reset < 0 ? u : u - reset), place.j);
+  return true;
+}
+
+// The state before the steps of this thread, given what they make of it and what those of the
+// threads with a smaller y do. No step is the first of a sequence and reads an earlier state, so
+// the first part begins with any.
+__device__ __forceinline__ float StateBefore(Affine part) {
+  __shared__ Affine parts[kScanThreads];
+  const int own = threadIdx.y * blockDim.x + threadIdx.x;
+  for (int distance = 1; distance < blockDim.y; distance *= 2) {
+    parts[own] = part;
+    __syncthreads();
+    if (threadIdx.y >= distance) part = Then(parts[own - distance * blockDim.x], part);
+    __syncthreads();
+  }
+  parts[own] = part;
+  __syncthreads();
+  return threadIdx.y == 0 ? 0.0f : parts[own - blockDim.x].c;
 }
 
 #endif  // __CUDACC__

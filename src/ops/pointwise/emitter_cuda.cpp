@@ -8,17 +8,10 @@
 
 #include "base/error.h"
 #include "ops/pointwise/device_text_cuda.h"
+#include "ops/pointwise/scan_emitter_cuda.h"
 
 namespace turbolstm::cuda {
 namespace {
-
-// An expression that is exactly this float.
-std::string FloatLiteral(float value) {
-  if (std::isnan(value)) return "__int_as_float(0x7fc00000)";
-  if (std::isinf(value))
-    return value > 0 ? "__int_as_float(0x7f800000)" : "__int_as_float(0xff800000)";
-  return fmt::format("{:a}f", value);
-}
 
 class KernelWriter {
  public:
@@ -40,6 +33,7 @@ class KernelWriter {
     WriteCompute();
     if (typed_.time_loop) {
       WriteTimeLoop();
+      if (typed_.scan_input >= 0) text_ += EmitScanKernel(named_);
     } else {
       WritePlain();
       WriteGeneral();
@@ -381,6 +375,13 @@ std::string FunctionTable(const NamedTypedProgram& named) {
 
 }  // namespace
 
+std::string FloatLiteral(float value) {
+  if (std::isnan(value)) return "__int_as_float(0x7fc00000)";
+  if (std::isinf(value))
+    return value > 0 ? "__int_as_float(0x7f800000)" : "__int_as_float(0xff800000)";
+  return fmt::format("{:a}f", value);
+}
+
 std::string_view MemoryTypeName(DType dtype) {
   switch (dtype) {
     case DType::kFloat32:
@@ -412,7 +413,9 @@ std::string ComputeArguments(const NamedTypedProgram& named) {
 
 std::string KernelName(const NamedTypedProgram& named, KernelVariant variant) {
   if (named.typed.time_loop) {
-    return variant == KernelVariant::kGeneral ? named.name + "_time_loop" : "";
+    if (variant == KernelVariant::kGeneral) return named.name + "_time_loop";
+    const bool scan = variant == KernelVariant::kPlain && named.typed.scan_input >= 0;
+    return scan ? named.name + "_scan" : "";
   }
   if (variant == KernelVariant::kGeneral) return named.name + "_general";
   return named.name + (variant == KernelVariant::kPlain ? "_plain" : "_plain4");
@@ -426,6 +429,13 @@ void Validate(const TypedProgram& typed) {
   TL_CHECK(typed.outputs.size() == typed.program.outputs.size(),
            "[pointwise] got types of {} outputs, wants {}", typed.outputs.size(),
            typed.program.outputs.size());
+  if (typed.scan_input >= 0) {
+    const auto count = [](const auto& all) { return static_cast<int>(all.size()); };
+    TL_CHECK(typed.time_loop && typed.scan_input < count(typed.inputs) && typed.scan_output >= 0 &&
+                 typed.scan_output < count(typed.outputs),
+             "[pointwise] input {} of {} and output {} of {} are no state of a loop over time",
+             typed.scan_input, count(typed.inputs), typed.scan_output, count(typed.outputs));
+  }
   for (DType dtype : typed.inputs) MemoryTypeName(dtype);
   for (DType dtype : typed.outputs) MemoryTypeName(dtype);
 }
@@ -436,6 +446,8 @@ std::string KernelKey(const TypedProgram& typed) {
   key += " ->";
   for (DType dtype : typed.outputs) key += fmt::format(" {}", Name(dtype));
   if (typed.time_loop) key += "; time loop";
+  if (typed.scan_input >= 0)
+    key += fmt::format("; {} from {}", typed.scan_output, typed.scan_input);
   return key;
 }
 

@@ -15,10 +15,10 @@ struct NamedTypedProgram {
 
 // The kernels of a program, each with a suffix to its name.
 enum class KernelVariant : int {
-  kPlain,    // "_plain": rows at fixed distances, one element a thread
+  kPlain,    // "_plain": rows at fixed distances, one element a thread; "_scan" of a time loop with
+             // a scan_input
   kPlain4,   // "_plain4": four elements a thread
-  kGeneral,  // "_general": any operand; "_time_loop" for a program with time_loop, which has no
-             // other
+  kGeneral,  // "_general": any operand; "_time_loop" for a program with time_loop
 };
 inline constexpr int kKernelVariants = 3;
 
@@ -33,6 +33,8 @@ void Validate(const TypedProgram& typed);
 std::string KernelKey(const TypedProgram& typed);
 
 // Parts of the source of other kernels that run a program.
+// An expression that is exactly this float.
+std::string FloatLiteral(float value);
 // "Fp32", "Bf16" or "Fp16": the type of the device code that stands for a type in memory.
 std::string_view MemoryTypeName(DType dtype);
 // The function `<name>_compute` of one element, and what it is called with: the inputs that count

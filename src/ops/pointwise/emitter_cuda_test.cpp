@@ -46,6 +46,23 @@ TEST(EmitterCuda, WritesEveryKernelOnce) {
   EXPECT_EQ(EmitCudaSource(programs), source);
 }
 
+// LSTM's c as a state: linear in what it was.
+TypedProgram WithScan(TypedProgram typed) {
+  typed.scan_input = typed.scan_output = 4;
+  return typed;
+}
+
+TEST(EmitterCuda, LinearLoopsHaveAPrefixToo) {
+  const NamedTypedProgram named{"a", WithScan(DealTypes(LstmForwardProgram(), 0, true))};
+  const std::string source = EmitCudaSource(std::span(&named, 1));
+  EXPECT_EQ(Count(source, "extern \"C\" __global__"), 2u);
+  EXPECT_EQ(Count(source, " a_scan("), 1u);
+  EXPECT_EQ(Count(EmitCudaFile(std::span(&named, 1), "Register"),
+                  "{reinterpret_cast<const void*>(&a_scan), nullptr, "
+                  "reinterpret_cast<const void*>(&a_time_loop)}"),
+            1u);
+}
+
 TEST(EmitterCuda, FileRegistersItsKernels) {
   const std::vector<NamedTypedProgram> programs{{"a", DealTypes(LstmForwardProgram(), 1)},
                                                 {"b", DealTypes(LstmBackwardProgram(), 2, true)}};
@@ -84,6 +101,8 @@ TEST(EmitterCuda, KeySaysEverything) {
   EXPECT_EQ(KernelKey(typed), "in e; 1=neg 0; out 1; bfloat16 -> float32");
   typed.time_loop = true;
   EXPECT_EQ(KernelKey(typed), "in e; 1=neg 0; out 1; bfloat16 -> float32; time loop");
+  typed.scan_input = typed.scan_output = 0;
+  EXPECT_EQ(KernelKey(typed), "in e; 1=neg 0; out 1; bfloat16 -> float32; time loop; 0 from 0");
 }
 
 void ExpectError(const std::string& text, const TypedProgram& typed) {
@@ -102,6 +121,8 @@ TEST(EmitterCuda, ErrorsNameTheTypes) {
               {copy, {DType::kFloat32}, {DType::kFloat32, DType::kFloat32}});
   ExpectError("[pointwise] got the type int32, wants float32, bfloat16 or float16",
               {copy, {DType::kInt32}, {DType::kFloat32}});
+  ExpectError("[pointwise] input 1 of 1 and output 0 of 1 are no state of a loop over time",
+              {copy, {DType::kFloat32}, {DType::kFloat32}, true, 1, 0});
   EXPECT_THROW(EmitCudaSource(std::vector<NamedTypedProgram>{{"a b", DealTypes(copy, 0)}}), Error);
   EXPECT_THROW(EmitCudaSource(std::vector<NamedTypedProgram>{{"a", DealTypes(copy, 0)},
                                                              {"a", DealTypes(copy, 1)}}),
@@ -118,6 +139,7 @@ TEST(EmitterCuda, EveryProgramCompiles) {
   add(LstmForwardProgram());
   add(LstmBackwardProgram());
   add(AwkwardConstants());
+  programs.push_back({"scanned", WithScan(DealTypes(LstmForwardProgram(), 0, true))});
   add({{}, {1.5}, {}, {0}});
   add({{InputKind::kElement}, {}, {}, {0, 0}});
   for (uint64_t seed = 0; seed < 24; ++seed) add(RandomPointwiseProgram(seed).program);

@@ -23,6 +23,10 @@ struct TypedProgram {
   // Runs the steps of its rows one after the other in one kernel, each element in one thread; so an
   // element may read what it wrote at earlier steps.
   bool time_loop = false;
+  // time_loop: the input that is output `scan_output` some steps before, which is linear in it (see
+  // affine.h); -1: none. Then a long loop of few elements runs as a parallel prefix.
+  int scan_input = -1;
+  int scan_output = -1;
 };
 
 // The rows of one run, in the order of the program.

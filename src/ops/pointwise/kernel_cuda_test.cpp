@@ -381,6 +381,83 @@ TEST_F(KernelCudaTest, TimeLoopReadsWhatItWrote) {
   }
 }
 
+// h' = sigmoid(f) h + x, 1 - h' and sin(h') beside it, where f lay.
+TypedProgram LinearRecurrence(DType dtype) {
+  using enum PointwiseOp;
+  const PointwiseProgram program{
+      std::vector<InputKind>(3, InputKind::kElement),
+      {},
+      {{kSigmoid, 0}, {kMul, 3, 2}, {kAdd, 4, 1}, {kOneMinus, 5}, {kSin, 5}},
+      {5, 6, 7}};
+  return {program, {dtype, dtype, DType::kFloat32}, {DType::kFloat32, dtype, dtype}, true, 2, 0};
+}
+
+// The prefix adds up in another order than the model, in fp32: some hundred terms.
+TEST_F(KernelCudaTest, LongLinearLoopsRunAsPrefix) {
+  constexpr double kPrefixTolerance = 2e-5;
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
+    const TypedProgram typed = LinearRecurrence(dtype);
+    const PointwiseKernel kernel = CompileOne(typed);
+    for (uint64_t draw = 0; draw < 48; ++draw) {
+      Drawer drawer(draw);
+      const int64_t steps = drawer.Of({64, 65, 200, 777});
+      const bool adjoint = draw % 2 == 1;
+      const int delay = drawer.Of({1, 1, 2, 3});
+      const int64_t batch = drawer.Of({1, 5});
+      ModelRun run{.typed = typed, .steps = delay * steps, .batch = batch, .n = drawer.Of({1, 37})};
+      run.range = {0, run.steps, true};
+      run.reverse = draw % 4 >= 2;
+      for (int64_t b = 0; b < run.batch; ++b) {
+        run.lengths.push_back(static_cast<int>(run.steps - b * run.steps / 5));
+      }
+      if (draw % 8 < 4) run.lengths.clear();
+      if (draw % 3 == 0) {
+        for (int64_t i = 0; i < run.steps * run.batch; ++i) {
+          run.resets.push_back(drawer.Int(0, 40) == 0);
+        }
+      }
+      const int64_t period = drawer.Coin() ? run.steps : delay + 1;
+      const int64_t rows = run.steps * run.batch;
+      const int f = drawer.Image(&run, dtype, rows, run.n);
+      const int x = drawer.Image(&run, dtype, rows, run.n);
+      const int h = drawer.Image(&run, DType::kFloat32, period * run.batch, run.n);
+      const int y = drawer.Image(&run, dtype, rows, run.n);
+      const int init = drawer.Image(&run, DType::kFloat32, delay * run.batch, run.n);
+      run.inputs = {{.image = f, .period = run.steps},
+                    {.image = x, .period = run.steps},
+                    {.image = h,
+                     .init = drawer.Coin() ? init : -1,
+                     .init_rows = delay,
+                     .init_step_rows = 1,
+                     .period = period,
+                     .delay = delay,
+                     .direction = run.reverse ? -1 : 1,
+                     .adjoint = adjoint}};
+      run.outputs = {{.image = h, .period = period},
+                     {.image = y, .period = run.steps},
+                     {.image = f, .period = run.steps}};
+      ModelRun model = run;
+      model.Run();
+      const std::vector<RowImage> got = RunOnDevice(run, kernel);
+      const std::vector<RowImage> again = RunOnDevice(run, kernel);
+      for (const int image : {h, y, f}) {
+        EXPECT_TRUE(got[static_cast<size_t>(image)].bytes() ==
+                    again[static_cast<size_t>(image)].bytes())
+            << "draw " << draw << ": other bits the second time";
+        const RowImage& want = model.images[static_cast<size_t>(image)];
+        for (int64_t row = 0; row < want.rows(); ++row) {
+          for (int64_t j = 0; j < run.n; ++j) {
+            ASSERT_TRUE(Close(got[static_cast<size_t>(image)].At(row, j), want.At(row, j),
+                              kPrefixTolerance, kPrefixTolerance + 2 * RoundingOf(want.dtype())))
+                << "draw " << draw << " image " << image << " row " << row << " j " << j << ": "
+                << got[static_cast<size_t>(image)].At(row, j) << " for " << want.At(row, j);
+          }
+        }
+      }
+    }
+  }
+}
+
 // y = x' + 1 with x' one step before, on shapes that go beyond a grid's dimensions.
 TEST_F(KernelCudaTest, ManyRows) {
   const PointwiseProgram program{{InputKind::kElement}, {1}, {{PointwiseOp::kAdd, 0, 1}}, {2}};

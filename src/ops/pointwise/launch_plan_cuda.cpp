@@ -274,16 +274,63 @@ LaunchPlan PlanGeneral(const PointwiseRun& run) {
   return PlanLookedUp(run, run.range.steps, false, {});
 }
 
-// Whether a delayed operand reads at each step of a loop what an output was at the step before.
+// Whether a delayed operand reads at each step of a loop what an output was `delay` steps before.
 bool IsCarried(const RowOperand& x, const RowOutput& y, const PointwiseRun& run) {
   const bool forward = (x.direction > 0) != x.adjoint;
   const bool reads_earlier = forward != x.adjoint;
-  return x.delay == 1 && reads_earlier != run.reverse && x.kind == RowKind::kStep &&
+  return x.delay > 0 && reads_earlier != run.reverse && x.kind == RowKind::kStep &&
          y.kind == RowKind::kStep && x.data == y.data && x.row_bytes == y.row_bytes &&
          x.period == y.period && x.dtype == y.dtype;
 }
 
+// Whether a loop over time can run as a parallel prefix: over all steps, and of what it writes it
+// reads the state alone, or what lies where it writes at the same step.
+bool CanScan(const TypedProgram& typed, const PointwiseRun& run) {
+  if (typed.scan_input < 0) return false;
+  const auto state = static_cast<size_t>(typed.scan_input);
+  const RowOutput& result = run.outputs[static_cast<size_t>(typed.scan_output)];
+  if (!IsCarried(run.inputs[state], result, run) || run.range.time_begin != 0 ||
+      run.range.steps != run.sequences.steps) {
+    return false;
+  }
+  for (size_t i = 0; i < run.inputs.size(); ++i) {
+    const RowOperand& x = run.inputs[i];
+    const auto is_read = [&](const RowOutput& y) { return x.data == y.data; };
+    if (i != state && x.delay > 0 && std::any_of(run.outputs.begin(), run.outputs.end(), is_read)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// Where the elements do not fill the device, and each has many steps.
+constexpr int64_t kMostScanElements = int64_t{1} << 16;
+constexpr int64_t kFewestScanSteps = 64;
+// Steps of a part at least: below, parts take longer to meet than to run.
+constexpr int64_t kStepsOfPart = 4;
+constexpr int64_t kManyBlocks = 128;
+
+std::optional<LaunchPlan> PlanScan(const TypedProgram& typed, const PointwiseRun& run) {
+  if (!CanScan(typed, run)) return std::nullopt;
+  const int64_t delay = run.inputs[static_cast<size_t>(typed.scan_input)].delay;
+  const int64_t elements = run.n * run.sequences.batch * delay;
+  const int64_t steps = CeilDiv(run.range.steps, delay);
+  if (elements > kMostScanElements || steps < kFewestScanSteps) return std::nullopt;
+  int64_t x = 32;  // neighbours share cache lines
+  while (x > 8 && CeilDiv(elements, x) < kManyBlocks) x /= 2;
+  const auto parts =
+      static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(CeilDiv(steps, kStepsOfPart))));
+  LaunchPlan plan =
+      PlanLookedUp(run, 1, false, std::vector<int>(std::max<size_t>(run.inputs.size(), 1), -1));
+  plan.variant = KernelVariant::kPlain;
+  plan.block = {static_cast<unsigned>(x), static_cast<unsigned>(std::min(parts, kScanThreads / x)),
+                1};
+  plan.grid = {static_cast<unsigned>(CeilDiv(elements, x)), 1, 1};
+  return plan;
+}
+
 LaunchPlan PlanTimeLoop(const TypedProgram& typed, const PointwiseRun& run) {
+  if (auto scan = PlanScan(typed, run)) return *std::move(scan);
   bool lean = true;
   std::vector<int> carried;
   for (size_t i = 0; i < run.inputs.size(); ++i) {
@@ -292,7 +339,10 @@ LaunchPlan PlanTimeLoop(const TypedProgram& typed, const PointwiseRun& run) {
     if (kind == InputKind::kRowVector || kind == InputKind::kScalar) continue;
     if (run.inputs[i].delay == 0) continue;
     for (size_t k = 0; k < run.outputs.size(); ++k) {
-      if (IsCarried(run.inputs[i], run.outputs[k], run)) carried.back() = static_cast<int>(k);
+      const bool before = run.inputs[i].delay == 1;
+      if (before && IsCarried(run.inputs[i], run.outputs[k], run)) {
+        carried.back() = static_cast<int>(k);
+      }
     }
     lean = lean && kind == InputKind::kElement && carried.back() >= 0;
   }

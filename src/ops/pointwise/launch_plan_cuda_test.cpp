@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <span>
 #include <tuple>
+#include <vector>
 
 namespace turbolstm::cuda {
 namespace {
@@ -102,6 +104,44 @@ TEST(LaunchPlanCuda, WhatDependsOnTheSequenceIsLookedUp) {
   EXPECT_EQ(ring.Plan().variant, KernelVariant::kGeneral);
   ring.run.range = {3, 1, true};
   EXPECT_EQ(ring.Plan().variant, KernelVariant::kPlain);
+}
+
+// h = h' + x over [steps, batch, n], h' some steps before.
+LaunchPlan PlanSums(int64_t steps, int64_t batch, int64_t n, int delay, int64_t begin = 0) {
+  const PointwiseProgram sum{
+      {InputKind::kElement, InputKind::kElement}, {}, {{PointwiseOp::kAdd, 0, 1}}, {2}};
+  const TypedProgram typed{sum, {DType::kFloat32, DType::kFloat32}, {DType::kFloat32}, true, 1, 0};
+  const RowOperand x{.data = AddOne::Address(1 << 20),
+                     .row_bytes = 4 * n,
+                     .period = steps,
+                     .kind = RowKind::kStep};
+  const RowOutput h{.data = AddOne::Address(1 << 24), .row_bytes = 4 * n, .period = steps};
+  RowOperand before = x;
+  before.data = h.data;
+  before.delay = delay;
+  const std::vector<RowOperand> inputs{x, before};
+  return PlanLaunch(typed, {.sequences = {.steps = steps, .batch = batch},
+                            .range = {begin, steps - begin, true},
+                            .n = n,
+                            .inputs = inputs,
+                            .outputs = std::span(&h, 1)});
+}
+
+TEST(LaunchPlanCuda, LongLoopsOfFewElementsAreScanned) {
+  const LaunchPlan plan = PlanSums(4096, 1, 256, 1);
+  EXPECT_EQ(plan.variant, KernelVariant::kPlain);
+  EXPECT_EQ(plan.block.x * plan.grid.x, 256u);
+  EXPECT_EQ(plan.block.x * plan.block.y, 512u);
+  const LaunchPlan delayed = PlanSums(4096, 16, 256, 3);
+  EXPECT_EQ(delayed.variant, KernelVariant::kPlain);
+  EXPECT_EQ(delayed.block.x * delayed.grid.x, 16u * 256 * 3);
+}
+
+TEST(LaunchPlanCuda, ShortLoopsAndThoseOfManyElementsAreNot) {
+  EXPECT_EQ(PlanSums(32, 1, 256, 1).variant, KernelVariant::kGeneral);
+  EXPECT_EQ(PlanSums(4096, 1024, 256, 1).variant, KernelVariant::kGeneral);
+  EXPECT_EQ(PlanSums(100, 1, 256, 3).variant, KernelVariant::kGeneral);
+  EXPECT_EQ(PlanSums(4096, 1, 256, 1, 8).variant, KernelVariant::kGeneral);
 }
 
 TEST(LaunchPlanCuda, GridsStayWithinTheLimits) {

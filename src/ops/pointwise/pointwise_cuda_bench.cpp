@@ -109,14 +109,17 @@ void BM_AllSteps(benchmark::State& state, const PointwiseProgram& program, DType
   });
 }
 
-// c = f c' + i, all steps in one kernel.
-void BM_TimeLoop(benchmark::State& state, DType dtype) {
+// c = f c' + i, all steps in one kernel; `scan`: as a parallel prefix where the kernel thinks that
+// it pays.
+void BM_TimeLoop(benchmark::State& state, DType dtype, bool scan) {
   OnDevice(state, [&] {
     using enum PointwiseOp;
     const PointwiseProgram program{
         std::vector<InputKind>(3, InputKind::kElement), {}, {{kMul, 0, 2}, {kAdd, 3, 1}}, {4}};
     const int64_t steps = state.range(0);
-    Rows rows(OfOneType(program, dtype, true), steps, state.range(1), state.range(2));
+    TypedProgram typed = OfOneType(program, dtype, true);
+    if (scan) typed.scan_input = 2, typed.scan_output = 0;
+    Rows rows(typed, steps, state.range(1), state.range(2));
     rows.input(2).delay = 1;
     rows.input(2).data = rows.run().outputs[0].data;
     rows.Measure(state, 2);
@@ -132,6 +135,11 @@ const auto kSteps = [](auto* b) {
 const auto kLarge = [](auto* b) {
   b->Args({400, 64, 512})->UseManualTime()->Unit(benchmark::kMicrosecond)->Iterations(10);
 };
+const auto kLong = [](auto* b) {
+  for (const int64_t batch : {1, 4, 16, 64, 255}) b->Args({4096, batch, 256});
+  for (const int64_t steps : {64, 128, 256, 1024}) b->Args({steps, 16, 256});
+  b->UseManualTime()->Unit(benchmark::kMicrosecond)->Iterations(10);
+};
 
 BENCHMARK_CAPTURE(BM_LstmStep, copy_f32, Copy(), DType::kFloat32)->Apply(kSteps);
 BENCHMARK_CAPTURE(BM_LstmStep, forward_f32, LstmForwardProgram(), DType::kFloat32)->Apply(kSteps);
@@ -141,8 +149,10 @@ BENCHMARK_CAPTURE(BM_LstmStep, backward_bf16, LstmBackwardProgram(), DType::kBFl
 BENCHMARK_CAPTURE(BM_AllSteps, copy_f32, Copy(), DType::kFloat32)->Apply(kLarge);
 BENCHMARK_CAPTURE(BM_AllSteps, forward_f32, LstmForwardProgram(), DType::kFloat32)->Apply(kLarge);
 BENCHMARK_CAPTURE(BM_AllSteps, forward_bf16, LstmForwardProgram(), DType::kBFloat16)->Apply(kLarge);
-BENCHMARK_CAPTURE(BM_TimeLoop, f32, DType::kFloat32)->Apply(kLarge);
-BENCHMARK_CAPTURE(BM_TimeLoop, bf16, DType::kBFloat16)->Apply(kLarge);
+BENCHMARK_CAPTURE(BM_TimeLoop, f32, DType::kFloat32, false)->Apply(kLarge);
+BENCHMARK_CAPTURE(BM_TimeLoop, bf16, DType::kBFloat16, false)->Apply(kLarge);
+BENCHMARK_CAPTURE(BM_TimeLoop, long_f32, DType::kFloat32, false)->Apply(kLong);
+BENCHMARK_CAPTURE(BM_TimeLoop, scan_f32, DType::kFloat32, true)->Apply(kLong);
 
 }  // namespace
 }  // namespace turbolstm::cuda
