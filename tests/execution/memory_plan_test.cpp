@@ -109,6 +109,48 @@ TEST(MemoryPlan, TrainingStepTakesLessThanCudnns) {
   }
 }
 
+// Shapes at which cuDNN keeps less than padded rows would want (lengths uniform in 1 to T), or
+// where there is little beside what is kept: its reserve, workspace and outputs in bf16, STANDARD,
+// from the same file. What we are given (x, dy and the parameters) is left out of ours, as theirs
+// is.
+struct KeptByCudnn {
+  std::string cell;
+  int64_t steps, batch, input, hidden, layers;
+  bool bidirectional;
+  double mebibytes;
+};
+const KeptByCudnn kKeptByCudnn[] = {
+    {"lstm", 400, 64, 128, 128, 1, false, 68.1},   {"lstm", 400, 64, 128, 256, 1, false, 110.0},
+    {"lstm", 400, 64, 128, 512, 1, false, 195.3},  {"lstm", 400, 64, 128, 256, 2, true, 324.6},
+    {"gru", 400, 64, 128, 256, 1, false, 115.7},   {"lstm", 400, 256, 96, 96, 5, false, 672.1},
+    {"lstm", 128, 1, 2048, 2048, 1, false, 141.6}, {"lstm", 50, 8, 1536, 1536, 1, false, 93.0}};
+
+TEST(MemoryPlan, WhatAStepKeepsIsLessThanCudnns) {
+  for (const KeptByCudnn& cudnn : kKeptByCudnn) {
+    RecurrentOptions options = Layer(cudnn.cell, cudnn.hidden);
+    options.size.input = cudnn.input;
+    options.layers = cudnn.layers;
+    options.bidirectional = cudnn.bidirectional;
+    const LoweredGraph lowered =
+        LowerForDevice(Trained(options), Precision::kBFloat16, BoundaryType::kOperand);
+    MemoryPlan plan(lowered);
+    plan.SetShape(cudnn.steps, cudnn.batch);
+    int64_t given = plan.parameter_bytes();
+    for (const NamedView& input : lowered.inputs) {
+      if (input.domain != Domain::kStep) continue;
+      given += cudnn.steps * cudnn.batch * input.view.width * 2;
+    }
+    const double ours = static_cast<double>(plan.bytes() - given) / kMebibyte;
+    const double workspace = static_cast<double>(plan.ProductWorkspaceBytes()) / kMebibyte;
+    fmt::print(
+        "{} T {} B {} H {} L {}: kept {:.1f} MiB and at most {:.1f} for products, cuDNN {:.1f}\n",
+        cudnn.cell, cudnn.steps, cudnn.batch, cudnn.hidden, cudnn.layers, ours, workspace,
+        cudnn.mebibytes);
+    EXPECT_LT(ours + workspace + kRestMebibytes, cudnn.mebibytes)
+        << cudnn.cell << ", H " << cudnn.hidden << ", L " << cudnn.layers;
+  }
+}
+
 // Words, activations between layers, their gradients and what is kept of states live once, in 16
 // bits; of what is carried in fp32 there are a few steps only, and single columns.
 TEST(MemoryPlan, ModelKeepsStepsInHalf) {
