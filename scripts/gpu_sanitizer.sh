@@ -35,6 +35,7 @@ tests=(
   "row_operators src/execution/execution_cuda_test OperatorsCuda.*-*32Bits*:*ManyClasses:*Finals*:*SumTime*:*InitGrad:*SumRows*:*Scatter*:*Gather*"
   "sequence_operators src/execution/execution_cuda_test *Finals*:*SumTime*:*InitGrad:*SumRows*:*Scatter*:*Gather*"
   "split_products src/ops/ops_cuda_test SplitProductOnGpu.PiecesAreThoseOfTheHost"
+  "prefixes src/ops/ops_cuda_test KernelCudaTest.LongLinearLoops*"
   "fused_kernels src/ops/ops_cuda_test KernelCudaTest.TimeLoop*:KernelCudaTest.KernelsFollow*"
 )
 

@@ -95,9 +95,14 @@ void SumRows(const WideOperand& x, const RowRange& range, float* y, void* scratc
 void ScatterAdd(const WideOperand& index, const WideOperand& g, const RowRange& range,
                 int64_t entries, float* y, void* scratch, int32_t stage,
                 const OperatorContext& context) {
+  OrderRows(index, range, entries, scratch, stage, context);
+  AddOrderedRows(g, range, entries, y, scratch, context);
+}
+
+void OrderRows(const WideOperand& index, const RowRange& range, int64_t entries, void* scratch,
+               int32_t stage, const OperatorContext& context) {
   constexpr int64_t kMost = int64_t{1} << 31;
   CheckIndexOperand("scatter_add", index);
-  CheckType("scatter_add", static_cast<DType>(g.rows.dtype));
   CheckRange("scatter_add", range);
   TL_CHECK(context.fault, "[scatter_add] wants room for a fault");
   TL_CHECK(entries >= 0 && entries < kMost, "[scatter_add] got {} entries, wants fewer than {}",
@@ -105,7 +110,13 @@ void ScatterAdd(const WideOperand& index, const WideOperand& g, const RowRange& 
   TL_CHECK(range.steps * context.sequences.batch < kMost,
            "[scatter_add] got {} rows, wants fewer than {}", range.steps * context.sequences.batch,
            kMost);
-  LaunchScatterAdd(index, g, range, entries, y, scratch, stage, context);
+  LaunchOrderRows(index, range, entries, scratch, stage, context);
+}
+
+void AddOrderedRows(const WideOperand& g, const RowRange& range, int64_t entries, float* y,
+                    void* scratch, const OperatorContext& context) {
+  CheckType("scatter_add", static_cast<DType>(g.rows.dtype));
+  LaunchAddOrderedRows(g, range, entries, y, scratch, context);
 }
 
 void GatherRows(const WideOperand& x, const RowRange& range, DType dtype, void* y,

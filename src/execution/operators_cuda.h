@@ -77,6 +77,12 @@ int64_t ScatterAddScratchBytes(int64_t rows, int64_t entries);
 void ScatterAdd(const WideOperand& index, const WideOperand& g, const RowRange& range,
                 int64_t entries, float* y, void* scratch, int32_t stage,
                 const OperatorContext& context);
+// The two halves of it: the first puts the rows in the order of their entries, which takes the
+// indices only; the second adds them up, given the scratch memory as the first left it.
+void OrderRows(const WideOperand& index, const RowRange& range, int64_t entries, void* scratch,
+               int32_t stage, const OperatorContext& context);
+void AddOrderedRows(const WideOperand& g, const RowRange& range, int64_t entries, float* y,
+                    void* scratch, const OperatorContext& context);
 
 // Writes the rows that an operand reads, one after the other, [steps * batch, width] of `dtype`;
 // zeros for padding. An operand that has another type is converted.

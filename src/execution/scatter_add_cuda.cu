@@ -163,6 +163,30 @@ __global__ void __launch_bounds__(kLongThreads) SumLongRunsKernel(SumTask task, 
   }
 }
 
+// The scratch memory of a sum: pairs of an entry and a row as they come, and sorted.
+struct Order {
+  Entry* entry_of;
+  Entry* sorted_entry_of;
+  Row* row_of;
+  Row* sorted_row_of;
+  void* sort;  // what sorting works in
+};
+
+Order OrderIn(void* scratch, int64_t rows) {
+  auto* memory = static_cast<char*>(scratch);
+  const auto take = [&] {
+    return static_cast<void*>(
+        std::exchange(memory, memory + Aligned(rows * static_cast<int64_t>(sizeof(Row)))));
+  };
+  Order order{};
+  order.entry_of = static_cast<Entry*>(take());
+  order.sorted_entry_of = static_cast<Entry*>(take());
+  order.row_of = static_cast<Row*>(take());
+  order.sorted_row_of = static_cast<Row*>(take());
+  order.sort = memory;
+  return order;
+}
+
 }  // namespace
 
 int64_t ScatterAddScratchBytes(int64_t rows, int64_t entries) {
@@ -171,35 +195,32 @@ int64_t ScatterAddScratchBytes(int64_t rows, int64_t entries) {
          Aligned(static_cast<int64_t>(SortBytes(rows, entries)));
 }
 
-void LaunchScatterAdd(const WideOperand& index, const WideOperand& g, const RowRange& range,
-                      int64_t entries, float* y, void* scratch, int32_t stage,
-                      const OperatorContext& context) {
+void LaunchOrderRows(const WideOperand& index, const RowRange& range, int64_t entries,
+                     void* scratch, int32_t stage, const OperatorContext& context) {
+  const int64_t rows = range.steps * context.sequences.batch;
+  if (rows == 0 || entries == 0) return;
+  const Order order = OrderIn(scratch, rows);
+  const auto blocks = static_cast<unsigned>((rows + kBlockThreads - 1) / kBlockThreads);
+  PairsKernel<<<blocks, kBlockThreads, 0, context.stream>>>(
+      context.sequences, range, rows, index.rows, entries, stage, context.fault, order.entry_of,
+      order.row_of);
+  TL_CUDA_CHECK(cudaGetLastError());
+  size_t sort_bytes = SortBytes(rows, entries);
+  TL_CUDA_CHECK(cub::DeviceRadixSort::SortPairs(
+      order.sort, sort_bytes, order.entry_of, order.sorted_entry_of, order.row_of,
+      order.sorted_row_of, rows, 0, BitsFor(entries), context.stream));
+}
+
+void LaunchAddOrderedRows(const WideOperand& g, const RowRange& range, int64_t entries, float* y,
+                          void* scratch, const OperatorContext& context) {
   const int64_t rows = range.steps * context.sequences.batch;
   const size_t table_bytes = static_cast<size_t>(entries * g.width) * sizeof(float);
   if (table_bytes > 0) TL_CUDA_CHECK(cudaMemsetAsync(y, 0, table_bytes, context.stream));
-  if (rows == 0 || entries == 0) return;
-
-  auto* memory = static_cast<char*>(scratch);
-  const auto take = [&memory](int64_t bytes) {
-    return static_cast<void*>(std::exchange(memory, memory + Aligned(bytes)));
-  };
-  const int64_t bytes = rows * static_cast<int64_t>(sizeof(Row));
-  auto* entry_of = static_cast<Entry*>(take(bytes));
-  auto* sorted_entry_of = static_cast<Entry*>(take(bytes));
-  auto* row_of = static_cast<Row*>(take(bytes));
-  auto* sorted_row_of = static_cast<Row*>(take(bytes));
-
-  const auto blocks = static_cast<unsigned>((rows + kBlockThreads - 1) / kBlockThreads);
-  PairsKernel<<<blocks, kBlockThreads, 0, context.stream>>>(
-      context.sequences, range, rows, index.rows, entries, stage, context.fault, entry_of, row_of);
-  TL_CUDA_CHECK(cudaGetLastError());
-  size_t sort_bytes = SortBytes(rows, entries);
-  TL_CUDA_CHECK(cub::DeviceRadixSort::SortPairs(memory, sort_bytes, entry_of, sorted_entry_of,
-                                                row_of, sorted_row_of, rows, 0, BitsFor(entries),
-                                                context.stream));
-  if (g.width == 0) return;
-  const SumTask task{context.sequences, range,         g.rows, g.width, entries, rows,
-                     sorted_entry_of,   sorted_row_of, y};
+  if (rows == 0 || entries == 0 || g.width == 0) return;
+  const Order order = OrderIn(scratch, rows);
+  const SumTask task{
+      context.sequences,   range, g.rows, g.width, entries, rows, order.sorted_entry_of,
+      order.sorted_row_of, y};
   const int64_t windows = (rows + kPlaces - 1) / kPlaces;
   const int64_t tiles = (g.width + 4 * kLanes - 1) / (4 * kLanes);
   SumLongRunsKernel<<<static_cast<unsigned>(windows * tiles), dim3(kLanes, kParts), 0,

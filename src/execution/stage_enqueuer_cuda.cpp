@@ -39,6 +39,7 @@ StageEnqueuer::StageEnqueuer(const LoweredGraph& graph, const DeviceMemory& memo
     }
   }
   FindZeroPadded();
+  FindOrderedAhead();
   PlaceSplitWeights();
 }
 
@@ -65,6 +66,7 @@ bool StageEnqueuer::MakeRoom(cudaStream_t stream) {
   for (size_t i : {0, 1}) grow(&split_[i], room.split[i], "pieces of what products multiply");
   grow(&split_weights_, room.split_weights, "pieces of weights");
   grow(&exchange_, exchange_bytes_, "what blocks hand to each other");
+  if (ordered_ahead_) grow(&order_, OrderBytes(*ordered_ahead_), "rows by their entry of a table");
   if (grow(&zeros_, room.zeros, "rows of zeros")) zeros_.Clear();
   return moved;
 }
@@ -84,9 +86,8 @@ void StageEnqueuer::AddRoom(const Stage& stage, bool one_step, Room* room) const
   if (stage.op == Op::kSumRows) {
     room->scratch = std::max(room->scratch, SumRowsScratchBytes(stage.inputs[0].view.width));
   }
-  if (stage.op == Op::kScatterAdd) {
-    const int64_t all = stage.domain == Domain::kStep ? rows() : shape_.batch;
-    room->scratch = std::max(room->scratch, ScatterAddScratchBytes(all, stage.attributes.size));
+  if (stage.op == Op::kScatterAdd && &stage != ordered_ahead_) {
+    room->scratch = std::max(room->scratch, OrderBytes(stage));
   }
 }
 
@@ -178,7 +179,7 @@ void StageEnqueuer::MakePhasedLoop(size_t group) {
 
 int64_t StageEnqueuer::bytes() const {
   size_t bytes = exchange_.size() + split_[0].size() + split_[1].size() + split_weights_.size() +
-                 zeros_.size();
+                 zeros_.size() + order_.size();
   for (size_t r = 0; r < kRooms; ++r) {
     bytes += gathered_[r][0].size() + gathered_[r][1].size() + scratch_[r].size();
   }
@@ -192,10 +193,12 @@ void StageEnqueuer::Begin(const OperatorContext& context, const float* row_count
   narrow_made_.assign(memory_.narrow_statics().size(), false);
   split_made_.assign(split_places_.size(), false);
   held_[0] = held_[1] = {};
+  is_ordering_ = false;
 }
 
 void StageEnqueuer::Enqueue(const OperatorContext& context, const float* row_counts) {
   Begin(context, row_counts);
+  OrderAhead();
   schedule_ ? EnqueueTasks() : EnqueueInTurns(0, graph_.groups.size());
 }
 
@@ -511,12 +514,8 @@ OperatorCall StageEnqueuer::CallOf(const Stage& stage) const {
 
 void StageEnqueuer::EnqueueWhole(const Stage& stage) {
   const OperatorCall call = CallOf(stage);
-  if (stage.op != Op::kScatterAdd) return RunSequenceOperator(call, context_);
-  RowRange range;
-  if (stage.domain == Domain::kStep) range = AllSteps();
-  ScatterAdd(call.inputs[0], call.inputs[1], range, stage.attributes.size,
-             reinterpret_cast<float*>(Address(stage.outputs[0], 0)), scratch_[room_].data(),
-             call.stage, context_);
+  if (stage.op == Op::kScatterAdd) return EnqueueScatter(stage, call);
+  RunSequenceOperator(call, context_);
 }
 
 }  // namespace turbolstm::cuda

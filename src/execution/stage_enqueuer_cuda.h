@@ -2,6 +2,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -160,6 +161,13 @@ class StageEnqueuer {
                         bool accumulate);
   void EnqueueWhole(const Stage& stage);
   OperatorCall CallOf(const Stage& stage) const;
+  // Rows that are added to the entries of a table in an order that the inputs alone decide
+  // (stage_order_cuda.cpp): found beside what the run begins with.
+  void FindOrderedAhead();
+  int64_t OrderBytes(const Stage& stage) const;
+  RowRange RowsOf(const Stage& stage) const;
+  void OrderAhead();
+  void EnqueueScatter(const Stage& stage, const OperatorCall& call);
   void ZeroOutput(const Stage& stage) const;
 
   // --- Tasks on several streams (stage_schedule_cuda.cpp).
@@ -195,6 +203,8 @@ class StageEnqueuer {
   bool IsSplitOverSteps(const Group& group) const;
   // Some rows at once for all of these groups, so that the pieces of these are made once.
   void EnqueueSplits(size_t first, size_t end);
+  // That have pieces at the same time.
+  int64_t RowsAtOnce() const { return SplitRowsAtOnce(std::max(rows(), shape_.batch)); }
   void MultiplyPieces(const Gemm& gemm, const Stage& stage, const Rows& x);
   void SumOuterPieces(const Gemm& gemm, const Rows& a, const Rows& b);
   // Pieces of [count, blocks * width] rows.
@@ -276,6 +286,10 @@ class StageEnqueuer {
   DeviceBuffer split_weights_;
   std::vector<int64_t> split_places_;  // by weight: offset, or -1; shared where lives do not meet
   std::vector<bool> split_made_;       // in this enqueueing
+  const Stage* ordered_ahead_ = nullptr;
+  bool is_ordering_ = false;
+  SideStream ahead_;
+  DeviceBuffer order_;
   DeviceBuffer zeros_;
   DeviceBuffer scratch_[kRooms];
 };

@@ -75,7 +75,7 @@ const std::byte* StageEnqueuer::SplitWeightFor(int32_t weight) {
 void StageEnqueuer::AddSplitRoom(const Stage& stage, int64_t count, Room* room) const {
   if (!IsSplitProduct(graph_, stage, count, split_rule_)) return;
   const ProductSize size = SizeOfProduct(graph_, stage, count);
-  const int64_t at_once = SplitRowsAtOnce(count);
+  const int64_t at_once = std::min(count, RowsAtOnce());
   const auto add = [&](size_t slot, int64_t width) {
     room->split[slot] =
         std::max(room->split[slot], SplitRows(at_once, width, size.batches).bytes());
@@ -125,7 +125,7 @@ const std::byte* RowsBehind(const std::byte* data, int64_t rows, int64_t stride,
 void StageEnqueuer::MultiplyPieces(const Gemm& gemm, const Stage& stage, const Rows& x) {
   const std::byte* const weight = SplitWeightFor(stage.weight);
   const SplitMatrix of_weight = SplitOfWeight(stage.weight);
-  const int64_t at_once = SplitRowsAtOnce(gemm.m);
+  const int64_t at_once = RowsAtOnce();
   for (int64_t first = 0; first < gemm.m; first += at_once) {
     Rows rows = x;
     rows.data = RowsBehind(x.data, first, x.stride, x.dtype);
@@ -144,7 +144,7 @@ void StageEnqueuer::MultiplyPieces(const Gemm& gemm, const Stage& stage, const R
 }
 
 void StageEnqueuer::SumOuterPieces(const Gemm& gemm, const Rows& a, const Rows& b) {
-  const int64_t at_once = SplitRowsAtOnce(gemm.k);
+  const int64_t at_once = RowsAtOnce();
   for (int64_t first = 0; first < gemm.k; first += at_once) {
     const auto behind = [&](Rows rows) {
       rows.data = RowsBehind(rows.data, first, rows.stride, rows.dtype);
@@ -200,7 +200,7 @@ size_t StageEnqueuer::EndOfSplits(size_t first, size_t limit) const {
 }
 
 void StageEnqueuer::EnqueueSplits(size_t first, size_t end) {
-  const int64_t at_once = std::max<int64_t>(1, SplitRowsAtOnce(rows()) / shape_.batch);
+  const int64_t at_once = std::max<int64_t>(1, RowsAtOnce() / shape_.batch);
   for (int64_t t = 0; t < shape_.steps; t += at_once) {
     const RowRange steps{t, std::min(at_once, shape_.steps - t), shape_.ragged};
     for (size_t g = first; g < end; ++g) {

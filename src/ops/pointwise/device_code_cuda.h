@@ -463,7 +463,7 @@ __device__ __forceinline__ Affine Select(float a, const B& b, const C& c) {
 }
 
 // Steps of a parallel prefix whose loads are on the way together.
-constexpr int kScanAhead = 4;
+constexpr int kScanAhead = 8;
 
 // What a thread of a parallel prefix runs over: element j of sequence b, at every `delay`th step of
 // the loop from the number `chain` on; of these steps those with the numbers [begin, end).
@@ -475,7 +475,9 @@ struct ScanPlace {
   long long chain, delay, steps;
 
   __device__ __forceinline__ long long Step(long long m) const { return first + m * stride; }
-  __device__ __forceinline__ bool IsValid(long long m) const { return m < end && Step(m) < length; }
+  // A step that is there, if any is: what is loaded for steps behind the last is not used.
+  __device__ __forceinline__ long long Within(long long m) const { return min(m, end - 1); }
+  __device__ __forceinline__ bool IsValid(long long m) const { return Step(m) < length; }
   // A ring keeps the last steps of the loop.
   __device__ __forceinline__ bool IsKept(long long m, long long period) const {
     return steps - (chain + m * delay) <= period;
@@ -503,6 +505,26 @@ __device__ __forceinline__ ScanPlace ScanPlaceOf(const GeneralHead& head, long l
   place.begin = min(count, threadIdx.y * part);
   place.end = min(count, place.begin + part);
   return place;
+}
+
+// Where an element is at the steps of a thread, one behind the other at a fixed distance.
+struct ScanTrack {
+  char* element;
+  long long stride;
+
+  __device__ __forceinline__ char* At(long long m) const { return element + m * stride; }
+};
+
+template <typename Type, typename Rows>
+__device__ __forceinline__ ScanTrack ScanTrackOf(const Rows& x, const Sequences& sequences,
+                                                 const ScanPlace& place, long long column) {
+  const bool steps = x.kind == RowKind::kStep;
+  const long long row = x.kind == RowKind::kShared ? 0
+                        : steps                    ? place.first * sequences.batch + place.b
+                                                   : place.b;
+  return {const_cast<char*>(x.data) + row * x.row_bytes +
+              column * static_cast<long long>(sizeof(typename Type::Bits)),
+          steps ? place.stride * sequences.batch * x.row_bytes : 0};
 }
 
 // Whether a valid step of a loop reads an initial value, or zero, in place of the carried operand.

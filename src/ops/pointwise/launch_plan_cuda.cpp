@@ -283,8 +283,8 @@ bool IsCarried(const RowOperand& x, const RowOutput& y, const PointwiseRun& run)
          x.period == y.period && x.dtype == y.dtype;
 }
 
-// Whether a loop over time can run as a parallel prefix: over all steps, and of what it writes it
-// reads the state alone, or what lies where it writes at the same step.
+// Whether a loop over time can run as a parallel prefix: over all steps, and of what is not the
+// same for all rows it reads the state, and rows of the same step that are all there.
 bool CanScan(const TypedProgram& typed, const PointwiseRun& run) {
   if (typed.scan_input < 0) return false;
   const auto state = static_cast<size_t>(typed.scan_input);
@@ -295,10 +295,10 @@ bool CanScan(const TypedProgram& typed, const PointwiseRun& run) {
   }
   for (size_t i = 0; i < run.inputs.size(); ++i) {
     const RowOperand& x = run.inputs[i];
-    const auto is_read = [&](const RowOutput& y) { return x.data == y.data; };
-    if (i != state && x.delay > 0 && std::any_of(run.outputs.begin(), run.outputs.end(), is_read)) {
-      return false;
-    }
+    const InputKind kind = typed.program.inputs[i];
+    if (i == state || kind == InputKind::kRowVector || kind == InputKind::kScalar) continue;
+    const bool ring = x.kind == RowKind::kStep && x.period < run.range.steps;
+    if (!x.data || x.delay > 0 || ring) return false;
   }
   return true;
 }
@@ -308,7 +308,7 @@ constexpr int64_t kMostScanElements = int64_t{1} << 16;
 constexpr int64_t kFewestScanSteps = 64;
 // Steps of a part at least: below, parts take longer to meet than to run.
 constexpr int64_t kStepsOfPart = 4;
-constexpr int64_t kManyBlocks = 128;
+constexpr int64_t kManyBlocks = 512;
 
 std::optional<LaunchPlan> PlanScan(const TypedProgram& typed, const PointwiseRun& run) {
   if (!CanScan(typed, run)) return std::nullopt;

@@ -95,6 +95,15 @@ class ScanWriter {
       Line("  const float x{0} = LoadOrZero<{1}>(args.in[{0}].data, {2});", i,
            MemoryTypeName(typed_.inputs[i]), Column(i));
     }
+    for (size_t i = 0; i < Inputs(); ++i) {
+      if (!IsLoaded(live_, i)) continue;
+      Line("  const ScanTrack in{0} = ScanTrackOf<{1}>(args.in[{0}], sequences, place, {2});", i,
+           MemoryTypeName(typed_.inputs[i]), Column(i));
+    }
+    for (size_t i = 0; i < Outputs(); ++i) {
+      Line("  const ScanTrack out{0} = ScanTrackOf<{1}>(args.out[{0}], sequences, place, place.j);",
+           i, MemoryTypeName(typed_.outputs[i]));
+    }
     Line("  Affine part{{1.0f, 0.0f}};");
     WriteSteps(affine_.needed, [&] {
       Line("        Affine step{{0.0f, 0.0f}};");
@@ -120,11 +129,8 @@ class ScanWriter {
       Line("    float x{}[kScanAhead];", i);
       Line("#pragma unroll");
       Line("    for (int k = 0; k < kScanAhead; ++k) {{");
-      Line("      const long long t = place.Step(m + k);");
-      Line(
-          "      x{0}[k] = place.IsValid(m + k) ? LoadOrZero<{1}>(OperandRow(args.in[{0}], "
-          "sequences, t, place.b), {2}) : 0.0f;",
-          i, MemoryTypeName(typed_.inputs[i]), Column(i));
+      Line("      x{0}[k] = Load<{1}, 1>(in{0}.At(place.Within(m + k)), 0).e[0];", i,
+           MemoryTypeName(typed_.inputs[i]));
       Line("    }}");
     }
     Line("#pragma unroll");
@@ -148,9 +154,12 @@ class ScanWriter {
     Line("          {}_compute({}{});", name_, Arguments(live_, true), outputs);
     Line("        }}");
     for (size_t i = 0; i < Outputs(); ++i) {
-      Line("        if (place.IsKept(m + k, args.out[{}].period)) {{", i);
+      const std::string_view type = MemoryTypeName(typed_.outputs[i]);
+      Line("        if (args.out[{}].period >= place.steps) {{", i);
+      Line("          Store<{0}>(out{1}.At(m + k), 0, y{1});", type, i);
+      Line("        }} else if (place.IsKept(m + k, args.out[{}].period)) {{", i);
       Line("          Store<{0}>(RowAddress(args.out[{1}], sequences, t, place.b), place.j, y{1});",
-           MemoryTypeName(typed_.outputs[i]), i);
+           type, i);
       Line("        }}");
     }
     Line("        state = y{};", result_);
