@@ -209,9 +209,8 @@ class NarrowCopies {
       }
     }
     const bool is_output =
-        std::any_of(graph_.outputs.begin(), graph_.outputs.end(), [&](const NamedView& output) {
-          return output.view.buffer == view.buffer;
-        });
+        std::any_of(graph_.outputs.begin(), graph_.outputs.end(),
+                    [&](const NamedView& output) { return output.view.buffer == view.buffer; });
     if (is_output) return std::nullopt;
     return readers;
   }
