@@ -85,9 +85,14 @@ void MemoryPlan::BeginLives(size_t streams) {
 void MemoryPlan::FindTurns() {
   BeginLives(1);
   const std::vector<int64_t> turns = Turns(graph_);
+  const std::vector<size_t> ends = EndsOfSplitRuns(graph_);
+  size_t first = 0, last = 0;  // of groups that take turns
   for (size_t g = 0; g < turns.size(); ++g) {
+    if (g > last || ends[g] > g) first = last = g;
+    if (ends[g] > g) last = ends[g] - 1;
     for (const Stage& stage : graph_.groups[g].stages) {
-      TouchStage(stage, static_cast<int32_t>(turns[g]));
+      TouchStage(stage, static_cast<int32_t>(turns[first]));
+      TouchStage(stage, static_cast<int32_t>(turns[last]));
     }
   }
   if (!lends()) {

@@ -41,6 +41,7 @@ StageEnqueuer::StageEnqueuer(const LoweredGraph& graph, const DeviceMemory& memo
   FindZeroPadded();
   FindOrderedAhead();
   PlaceSplitWeights();
+  split_runs_ = EndsOfSplitRuns(graph_);
 }
 
 bool StageEnqueuer::MakeRoom(cudaStream_t stream) {

@@ -197,10 +197,10 @@ class StageEnqueuer {
     int64_t first = 0;
     int64_t count = 0;
   };
-  // Groups from `first` on, before `limit`, whose products of pieces read the same rows, and sums
-  // over rows between them: the number of the group behind. Nothing of one depends on another.
+  // The end of groups from `first` on that take turns, see EndsOfSplitRuns; `first` where they do
+  // not for this shape, or not all of them stand before `limit`.
   size_t EndOfSplits(size_t first, size_t limit) const;
-  bool IsSplitOverSteps(const Group& group) const;
+  bool IsSplitOverSteps(const Stage& stage) const;
   // Some rows at once for all of these groups, so that the pieces of these are made once.
   void EnqueueSplits(size_t first, size_t end);
   // That have pieces at the same time.
@@ -286,6 +286,8 @@ class StageEnqueuer {
   DeviceBuffer split_weights_;
   std::vector<int64_t> split_places_;  // by weight: offset, or -1; shared where lives do not meet
   std::vector<bool> split_made_;       // in this enqueueing
+  std::vector<size_t> split_runs_;     // by group, see EndsOfSplitRuns
+  int64_t decides_split_ = 0;  // rows by which parts of a product are split or not; 0: their own
   const Stage* ordered_ahead_ = nullptr;
   bool is_ordering_ = false;
   SideStream ahead_;

@@ -90,7 +90,7 @@ void StageEnqueuer::Multiply(const Stage& stage, const Rows& x, int64_t count, c
   if (stage.bias.buffer >= 0) {
     gemm.bias = gemm.c_dtype == DType::kFloat32 ? Address(stage.bias, 0) : NarrowStatic(stage.bias);
   }
-  if (x.data && IsSplitProduct(graph_, stage, count, split_rule_)) {
+  if (x.data && IsSplitProduct(graph_, stage, std::max(count, decides_split_), split_rule_)) {
     return MultiplyPieces(gemm, stage, x);
   }
   const WeightRows rows = WeightFor(stage.weight);
@@ -219,7 +219,8 @@ void StageEnqueuer::SumOuterProducts(const Stage& stage, const Rows& a, const Ro
   gemm.c_stride = gemm.n;
   gemm.c_batch_stride = gemm.m * gemm.n;
   gemm.fp32 = graph_.precision == Precision::kTf32 ? Fp32Product::kTf32 : Fp32Product::kIeee;
-  if (a.data && b.data && IsSplitProduct(graph_, stage, count, split_rule_)) {
+  const int64_t decides = std::max(count, decides_split_);
+  if (a.data && b.data && IsSplitProduct(graph_, stage, decides, split_rule_)) {
     return SumOuterPieces(gemm, a, b);
   }
   gemm.processors = product_processors_;

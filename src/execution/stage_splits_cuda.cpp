@@ -165,12 +165,8 @@ void StageEnqueuer::SumOuterPieces(const Gemm& gemm, const Rows& a, const Rows& 
 
 // --- Groups that read the same rows.
 
-bool StageEnqueuer::IsSplitOverSteps(const Group& group) const {
-  if (group.is_loop() || group.stages.size() != 1) return false;
-  const Stage& stage = group.stages[0];
-  if (stage.domain != Domain::kStep || !IsSplitProduct(graph_, stage, rows(), split_rule_)) {
-    return false;
-  }
+bool StageEnqueuer::IsSplitOverSteps(const Stage& stage) const {
+  if (!IsSplitProduct(graph_, stage, rows(), split_rule_)) return false;
   for (size_t i = 0; i < stage.inputs.size(); ++i) {
     if (MustGather(stage, i, false)) return false;
   }
@@ -178,35 +174,25 @@ bool StageEnqueuer::IsSplitOverSteps(const Group& group) const {
 }
 
 size_t StageEnqueuer::EndOfSplits(size_t first, size_t limit) const {
-  if (!IsSplitOverSteps(graph_.groups[first])) return first;
-  const View& rows = graph_.groups[first].stages[0].inputs[0].view;
-  size_t end = first + 1;
-  for (size_t g = end; g < limit; ++g) {
-    const Group& group = graph_.groups[g];
-    const bool sum = group.stages.size() == 1 && group.stages[0].op == Op::kSumRows &&
-                     group.domain == Domain::kStep;
-    const bool same = IsSplitOverSteps(group) && group.stages[0].inputs[0].view == rows;
-    if (!sum && !same) break;
-    for (size_t before = first; before < g; ++before) {
-      for (const View& written : graph_.groups[before].stages[0].outputs) {
-        for (const Operand& operand : group.stages[0].inputs) {
-          if (Overlaps(operand.view, written) || Overlaps(operand.init, written)) return end;
-        }
-      }
-    }
-    if (same) end = g + 1;
+  const size_t end = split_runs_[first];
+  if (end > limit) return first;
+  for (size_t g = first; g < end; ++g) {
+    const Stage& stage = graph_.groups[g].stages[0];
+    if (IsProduct(stage) && !IsSplitOverSteps(stage)) return first;
   }
   return end;
 }
 
 void StageEnqueuer::EnqueueSplits(size_t first, size_t end) {
   const int64_t at_once = std::max<int64_t>(1, RowsAtOnce() / shape_.batch);
+  decides_split_ = rows();
   for (int64_t t = 0; t < shape_.steps; t += at_once) {
     const RowRange steps{t, std::min(at_once, shape_.steps - t), shape_.ragged};
     for (size_t g = first; g < end; ++g) {
       if (IsProduct(graph_.groups[g].stages[0])) EnqueueGroup(g, steps, t > 0);
     }
   }
+  decides_split_ = 0;
   for (size_t g = first; g < end; ++g) {
     if (!IsProduct(graph_.groups[g].stages[0])) EnqueueGroup(g, AllSteps(), false);
   }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "execution/device_lowering.h"
+#include "execution/split_choice.h"
 #include "execution/turns.h"
 #include "graph/autodiff.h"
 #include "nn/recurrent.h"
@@ -243,6 +244,43 @@ TEST_P(PlacesOfBuffers, LieApartWhereBuffersAreNeededAtOnce) {
 INSTANTIATE_TEST_SUITE_P(Cells, PlacesOfBuffers,
                          ::testing::Combine(::testing::Values("lstm", "gru", "peephole_lstm"),
                                             ::testing::Bool()));
+
+// Groups that take turns, some rows at once: all that they touch must be there at the same time.
+TEST(MemoryPlan, WhatTakesTurnsLiesApart) {
+  RecurrentOptions options = Layer("lstm", 24);
+  options.layers = 2;
+  options.bidirectional = true;
+  const LoweredGraph lowered =
+      LowerForDevice(Trained(options), Precision::kBf16x6, BoundaryType::kOperand);
+  constexpr int64_t kSteps = 9, kBatch = 5;
+  MemoryPlan plan(lowered);
+  plan.SetShape(kSteps, kBatch);
+  const std::vector<size_t> ends = EndsOfSplitRuns(lowered);
+  int runs = 0;
+  for (size_t first = 0; first < ends.size(); ++first) {
+    std::set<int32_t> touched;
+    for (size_t g = first; g < ends[first]; ++g) {
+      const Stage& stage = lowered.groups[g].stages[0];
+      for (const Operand& operand : stage.inputs) touched.insert(operand.view.buffer);
+      for (const View& output : stage.outputs) touched.insert(output.buffer);
+    }
+    runs += ends[first] > first + 1 ? 1 : 0;
+    const auto end_of = [&](int32_t id) {
+      const Buffer& buffer = lowered.buffers[static_cast<size_t>(id)];
+      const int64_t rows = buffer.domain == Domain::kStep ? kSteps * kBatch : 1;
+      return plan.offset(id) + rows * buffer.width * static_cast<int64_t>(SizeOf(buffer.dtype));
+    };
+    for (const int32_t a : touched) {
+      for (const int32_t b : touched) {
+        if (a >= b || plan.IsParameter(a) || plan.IsParameter(b)) continue;
+        EXPECT_TRUE(end_of(a) <= plan.offset(b) || end_of(b) <= plan.offset(a))
+            << lowered.buffers[static_cast<size_t>(a)].name << " and "
+            << lowered.buffers[static_cast<size_t>(b)].name;
+      }
+    }
+  }
+  EXPECT_GE(runs, 4) << "gradients of the weights of each layer and direction";
+}
 
 TEST(ProductWorkspace, IsAPartOfTheProductWithinBounds) {
   constexpr DType kHalf = DType::kBFloat16;
