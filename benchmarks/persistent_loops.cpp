@@ -102,9 +102,9 @@ void TimeTiles(const cuda::LoopStep& step, int64_t steps, int64_t batch, const s
     int lost = 0;
     TL_BENCH_CUDA(cudaMemcpy(&lost, fault.data(), sizeof(int), cudaMemcpyDeviceToHost));
     TL_CHECK(lost == 0, "[persistent_loops] a block waited in vain: {}", what);
-    fmt::print("{},{},{},{},{},{},{},{},{},{},{:.3f},{:.3f},{}\n", what, NameOf(tile.exchange),
-               tile.tile_rows, tile.units, tile.together, tile.parts, tile.groups, tile.tiles,
-               tile.held ? "registers" : "shared", tile.shared_bytes,
+    fmt::print("{},{},{},{},{},{},{},{},{},{},{},{},{:.3f},{:.3f},{}\n", what,
+               NameOf(tile.exchange), tile.tile_rows, tile.units, tile.together, tile.splits,
+               tile.finishing, tile.parts, tile.groups, tile.tiles, tile.held, tile.shared_bytes,
                1e3 * time.median / static_cast<double>(steps),
                1e6 * cuda::PersistentCost(step, tile), tile == chosen ? "chosen" : "");
   }
@@ -141,8 +141,9 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   try {
     fmt::print(
-        "cell,precision,pass,hidden,batch,exchange,rows,units,together,blocks,groups,tiles,weights,"
-        "shared_bytes,us_per_step,formula,choice\n");
+        "cell,precision,pass,hidden,batch,exchange,rows,units,together,splits,finishing,blocks,"
+        "groups,"
+        "tiles,held,shared_bytes,us_per_step,formula,choice\n");
     for (const std::string& cell : cells) {
       for (const std::string& precision : precisions) {
         for (const int64_t units : hidden) {

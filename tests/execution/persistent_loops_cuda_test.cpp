@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <set>
 #include <string>
+#include <utility>
 
 #include "execution/device_lowering.h"
 #include "execution/executable_cuda.h"
@@ -98,6 +100,64 @@ TEST(PersistentLoops, CompileForRowsThatBeginAnywhere) {
   }
 }
 
+// Warps with roles, and blocks that split the inner axis are further texts.
+TEST(PersistentLoops, EveryTextCompiles) {
+  const Graph graph = WithGradients(RecurrentGraph(OptionsOf("lstm", kWideHidden)));
+  const auto matches = Matches(LowerForDevice(graph, Precision::kBFloat16));
+  ASSERT_EQ(matches.size(), 2u);
+  const auto& step = matches[1].step;
+  std::set<std::pair<bool, bool>> texts;
+  for (const cuda::LoopTile& tile : cuda::Tiles(step, 4 * kManySequences, kRoom)) {
+    if (tile.exchange != cuda::Exchange::kMemory) continue;
+    if (!texts.emplace(tile.finishing > 0, tile.splits > 1).second) continue;
+    const std::string source = cuda::EmitLoop(step, tile);
+    for (const char* architecture : {"sm_80", "sm_90a"}) {
+      EXPECT_FALSE(cuda::Nvrtc::Get().Compile(source, architecture).empty());
+    }
+  }
+  EXPECT_EQ(texts.size(), 4u);
+}
+
+// Every way to deal out a loop fits a multiprocessor of an H200.
+TEST(PersistentLoops, TilesFit) {
+  constexpr int64_t kRegisters = 65536;
+  for (const int64_t hidden : {512, 650, 1024, 1536, 2048}) {
+    const Graph graph = WithGradients(RecurrentGraph(OptionsOf("lstm", hidden)));
+    for (const cuda::LoopMatch& match : Matches(LowerForDevice(graph, Precision::kBFloat16))) {
+      for (const int64_t batch : {1, 64, 257}) {
+        const auto tiles = cuda::Tiles(match.step, batch, kRoom);
+        for (const cuda::LoopTile& tile : tiles) {
+          const int64_t threads = cuda::BlockThreads(tile);
+          const cuda::RoleRegisters registers = cuda::RegistersOf(tile);
+          EXPECT_LE(threads, 1024);
+          EXPECT_LE(tile.shared_bytes, kRoom.shared_limit);
+          EXPECT_EQ(tile.parts % tile.splits, 0);
+          EXPECT_GE(tile.parts * tile.units, hidden);
+          EXPECT_GE(tile.groups * tile.tiles * tile.tile_rows, batch);
+          EXPECT_LE(tile.parts * tile.groups, kRoom.processors);
+          if (tile.finishing == 0) continue;
+          EXPECT_LE(32 * (tile.warps * registers.multiplier + tile.finishing * registers.finisher +
+                          4 * registers.mover),
+                    kRegisters / threads / 8 * 8 * threads)
+              << "registers that the block starts with";
+        }
+      }
+    }
+  }
+}
+
+TEST(PersistentLoops, LargeWeightsFitInRegistersAndSharedMemoryTogether) {
+  for (const int64_t hidden : {1536, 2048}) {
+    const Graph graph = WithGradients(RecurrentGraph(OptionsOf("lstm", hidden)));
+    for (const cuda::LoopMatch& match : Matches(LowerForDevice(graph, Precision::kBFloat16))) {
+      const cuda::LoopTile tile = cuda::ChooseTile(match.step, 16, kRoom);
+      ASSERT_GT(tile.parts, 0) << hidden;
+      EXPECT_GT(tile.held, 0);
+      EXPECT_LT(tile.held, cuda::Pieces(match.step, tile));
+    }
+  }
+}
+
 TEST(PersistentLoops, TilesHoldEverySequenceAndUnit) {
   cuda::LoopStep step;
   step.products.resize(4);
@@ -121,16 +181,13 @@ TEST(PersistentLoops, TilesHoldEverySequenceAndUnit) {
   EXPECT_EQ(cuda::ChooseTile(step, 64, kRoom).parts, 0) << "weights that fit nowhere";
 }
 
-TEST(PersistentLoops, TwoTilesTakeATurnInWideBackwardLoops) {
+TEST(PersistentLoops, WarpsHaveRolesWhereThereAreSeveralTurns) {
   const Graph graph = WithGradients(RecurrentGraph(OptionsOf("lstm", kWideHidden)));
-  const auto matches = Matches(LowerForDevice(graph, Precision::kBFloat16));
-  const auto together = [&](size_t loop, int64_t batch) {
-    return cuda::ChooseTile(matches[loop].step, batch, kRoom).together;
-  };
-  ASSERT_EQ(matches.size(), 2u);
-  EXPECT_EQ(together(0, kManySequences), 1) << "forward";
-  EXPECT_EQ(together(1, 16), 1);
-  EXPECT_EQ(together(1, kManySequences), 2);
+  for (const cuda::LoopMatch& match : Matches(LowerForDevice(graph, Precision::kBFloat16))) {
+    const cuda::LoopTile tile = cuda::ChooseTile(match.step, 4 * kManySequences, kRoom);
+    EXPECT_GT(tile.tiles, tile.together);
+    EXPECT_GT(tile.finishing, 0);
+  }
 }
 
 struct Case {
@@ -185,6 +242,34 @@ TEST_P(PersistentLoopsOnGpu, AgreeWithTheInterpreter) {
     EXPECT_EQ(execution.persistent_loops(), shape.bidirectional ? 4 : 2) << shape.hidden;
     EXPECT_EQ(RunAndRead(&execution, bindings), got) << "the same run twice";
     EXPECT_EQ(Differences(graph, bindings, got, GpuTolerance(precision)), "") << shape.hidden;
+  }
+}
+
+// Weights that registers hold only in part, and blocks that share columns.
+TEST_P(PersistentLoopsOnGpu, AgreeWithTheInterpreterWhereWide) {
+  SKIP_WITHOUT_GPU();
+  const auto& [cell, precision, boundary, masks] = GetParam();
+  if (boundary == BoundaryType::kOperand || masks || precision == Precision::kBf16x6) GTEST_SKIP();
+  struct Shape {
+    int64_t hidden, steps, batch;
+    bool ragged;
+  };
+  for (const Shape& shape : {Shape{650, 3, 65, true}, Shape{768, 2, 257, false},
+                             Shape{1150, 3, 33, true}, Shape{2048, 3, 3, true}}) {
+    if (precision == Precision::kTf32 && shape.hidden > 1024) continue;  // the weights fit nowhere
+    RecurrentOptions options = OptionsOf(cell, shape.hidden);
+    options.initial = InitialState::kGiven;
+    const Graph graph = WithGradients(RecurrentGraph(options));
+    const Bindings bindings = RandomBindings(graph, 7,
+                                             {.steps = shape.steps,
+                                              .batch = shape.batch,
+                                              .ragged = shape.ragged,
+                                              .resets = shape.ragged ? 0.2 : 0});
+    cuda::CudaExecutable execution(graph, {.index = 0, .precision = precision});
+    const Outputs got = RunAndRead(&execution, bindings);
+    EXPECT_EQ(RunAndRead(&execution, bindings), got) << "the same run twice";
+    EXPECT_EQ(Differences(graph, bindings, got, GpuTolerance(precision)), "")
+        << shape.hidden << " with " << execution.persistent_loops() << " persistent loops";
   }
 }
 

@@ -8,12 +8,12 @@ namespace turbolstm::cuda {
 
 constexpr std::string_view kBlockText = R"text(
 // The 16 bytes of weights with which a lane multiplies: of a tile of 8 columns, in a block along
-// the inner axis.
-__device__ __forceinline__ uint4 Weights(const LoopHead& head, int first_unit, int block,
+// the inner axis. Columns are those of the blocks that share them, one after the other.
+__device__ __forceinline__ uint4 Weights(const LoopHead& head, int shared_unit, int block,
                                          int column_tile) {
   const int lane = threadIdx.x % 32;
   const int column = column_tile * 8 + lane / 4;
-  const int unit = first_unit + column % kUnits;
+  const int unit = shared_unit + column / (kUnits * kGates) * kUnits + column % kUnits;
   const int inner = (block * 4 + lane % 4) * kElements;
   const auto part = [&](int e) { return kInterleaved ? e % kPartsOfX : inner / kPaddedUnits; };
   const auto unit_of_x = [&](int e) {
@@ -24,8 +24,8 @@ __device__ __forceinline__ uint4 Weights(const LoopHead& head, int first_unit, i
     Product::Bits elements[kElements];
   } bits;
   bits.all = make_uint4(0, 0, 0, 0);
-  if (block >= kBlocks || column >= kWidth || unit >= kAllUnits || inner >= kInner) return bits.all;
-  const long long row = (kColumns[column / kUnits] + unit) * head.row_stride;
+  if (column >= kWidth || unit >= kAllUnits || inner >= kInner) return bits.all;
+  const long long row = (kColumns[column / kUnits % kGates] + unit) * head.row_stride;
   const auto at = [&](int e) {
     return reinterpret_cast<const Product::Bits*>(head.weight) + row +
            (kColumnsOfX[part(e)] + unit_of_x(e)) * head.inner_stride;
@@ -51,108 +51,140 @@ __device__ __forceinline__ int ChunkOffset(int row, int chunk) {
 
 // What a warp multiplies with, and how it waits.
 struct Multiplier {
-  uint4 held[kHeld ? kWarpBlocks : 1][kHeld ? kWarpTiles : 1];
-  const uint4* weights;  // in shared memory, else
+  uint4 held[kHeld == 0 ? 1 : kHeld];  // the first of its pieces of the weights
+  const uint4* loose;                  // the others, in shared memory
   int inner_warp, column_warp, lane;
+  uint4 above[kTurnTiles][kAtOnce];  // of x, by tile: rows of the upper half, and of the lower
+  uint4 below[kTurnTiles][kAtOnce];
   int* fault;
   bool lost;
+  bool asked;  // for the first blocks of x
+  int first_block;  // of x
 
-  __device__ __forceinline__ void Load(const LoopHead& head, int first_unit, uint4* shared) {
+  __device__ __forceinline__ void Load(const LoopHead& head, int shared_unit, int split,
+                                       uint4* shared) {
+    first_block = split * kBlocks;
     inner_warp = threadIdx.x / 32 % kInnerWarps;
     column_warp = threadIdx.x / 32 / kInnerWarps;
     lane = threadIdx.x % 32;
-    weights = shared;
+    loose = shared + threadIdx.x / 32 * kLoose * 32 + lane;
     fault = head.fault;
-    lost = false;
-    if (kHeld) {
+    lost = asked = false;
 #pragma unroll
-      for (int k = 0; k < kWarpBlocks; ++k) {
-#pragma unroll
-        for (int n = 0; n < kWarpTiles; ++n) {
-          held[kHeld ? k : 0][kHeld ? n : 0] = Weights(
-              head, first_unit, k * kInnerWarps + inner_warp, n * kColumnWarps + column_warp);
-        }
-      }
-    } else {
+    for (int i = 0; i < kHeld; ++i) held[i] = Piece(head, shared_unit, i);
 #pragma unroll 4
-      for (int i = threadIdx.x / 32; i < kBlocks * kColumnTiles; i += kLoopWarps) {
-        shared[i * 32 + lane] = Weights(head, first_unit, i / kColumnTiles, i % kColumnTiles);
-      }
+    for (int i = 0; i < kLoose; ++i) {
+      shared[(threadIdx.x / 32 * kLoose + i) * 32 + lane] = Piece(head, shared_unit, kHeld + i);
     }
   }
 
+  // Of its k-th block and n-th tile of columns: number k * kWarpTiles + n.
+  __device__ __forceinline__ uint4 Piece(const LoopHead& head, int shared_unit, int number) const {
+    const int block = number / kWarpTiles * kInnerWarps + inner_warp;
+    if (block >= kBlocks) return make_uint4(0, 0, 0, 0);
+    return Weights(head, shared_unit, first_block + block,
+                   number % kWarpTiles * kColumnWarps + column_warp);
+  }
+
+  // Both are known when this is compiled.
   __device__ __forceinline__ uint4 WeightsOf(int k, int n) const {
-    if (kHeld) return held[kHeld ? k : 0][kHeld ? n : 0];
-    return weights[((k * kInnerWarps + inner_warp) * kColumnTiles + n * kColumnWarps +
-                    column_warp) * 32 + lane];
+    const int number = k * kWarpTiles + n;
+    if (number < kHeld) return held[number < kHeld ? number : 0];
+    return loose[(number - kHeld) * 32];
   }
 
   // The k-th block of this warp exists, its chunk of this lane does.
   __device__ __forceinline__ bool Has(int k) const {
-    return (kBlocks % kInnerWarps == 0 && kInner % (4 * kElements) == 0) ||
-           ((k * kInnerWarps + inner_warp) * 4 + lane % 4) * kElements < kInner;
+    const int block = k * kInnerWarps + inner_warp;
+    if (k >= kWarpBlocks || (kBlocks % kInnerWarps != 0 && block >= kBlocks)) return false;
+    constexpr bool kWhole = kInner == kSplits * kBlocks * 4 * kElements;
+    return kWhole || ((first_block + block) * 4 + lane % 4) * kElements < kInner;
   }
 
-  // Waits for kAtOnce blocks of x of all tiles, but not for ever: a partner that is lost ends in an
-  // error.
-  __device__ __forceinline__ void Await(const char* slot, int first,
-                                        uint4 (&above)[kTurnTiles][kAtOnce],
-                                        uint4 (&below)[kTurnTiles][kAtOnce]) {
+  // This warp's k-th block of x of all tiles is on the way to registers, or found absent.
+  __device__ __forceinline__ void Ask(const char* slot, int k) {
+    const char* const at =
+        slot + (first_block + k * kInnerWarps + inner_warp) * kTileRows * 64 + lane * 16;
+    constexpr int kHalf = kTileRows / 2;
+#pragma unroll
+    for (int j = 0; j < kTurnTiles; ++j) {
+      uint4& upper = above[j][k % kAtOnce];
+      uint4& lower = below[j][k % kAtOnce];
+      upper = lower = make_uint4(0, 0, 0, 0);
+      if (!Has(k)) continue;
+      const char* const place = at + j * kStepSlots * kSlotBytes;
+      if (kRowsThere >= kHalf || lane / 4 < kRowsThere) upper = LoadChunk(place);
+      if (kRowsThere > kHalf && (kRowsThere == kTileRows || kHalf + lane / 4 < kRowsThere)) {
+        lower = LoadChunk(place + kHalf * 64);
+      }
+    }
+  }
+
+  __device__ __forceinline__ void AskForFirst(const char* slot) {
+#pragma unroll
+    for (int k = 0; k < kAtOnce; ++k) Ask(slot, k);
+  }
+
+  // Waits for the kAtOnce blocks of x that were asked for, from one on, but not for ever: a partner
+  // that is lost ends in an error.
+  __device__ __forceinline__ void Await(const char* slot, int first) {
     constexpr unsigned kMostPolls = 1u << 22;  // seconds
-    const char* const at = slot + inner_warp * kTileRows * 64 + lane * 16;
     for (unsigned polls = 0;; ++polls) {
       unsigned most = 0;
-#pragma unroll
-      for (int j = 0; j < kTurnTiles; ++j) {
-#pragma unroll
-        for (int k = 0; k < kAtOnce; ++k) {
-          above[j][k] = below[j][k] = make_uint4(0, 0, 0, 0);
-          if (first + k >= kWarpBlocks || !Has(first + k)) continue;
-          const int offset =
-              j * kSlots * kSlotBytes + (first + k) * kInnerWarps * kTileRows * 64;
-          above[j][k] = LoadChunk(at + offset);
-          below[j][k] = LoadChunk(at + offset + 8 * 64);
-        }
-      }
 #pragma unroll
       for (int j = 0; j < kTurnTiles; ++j) {
 #pragma unroll
         for (int k = 0; k < kAtOnce; ++k) most = max(most, max(above[j][k].x, below[j][k].x));
       }
       if (__all_sync(0xffffffffu, most != kAbsent) || lost) return;
-      if (polls < kMostPolls) continue;
-      lost = true;
-      if (lane == 0) atomicCAS(fault, 0, -1);
+      if (polls == kMostPolls) {
+        lost = true;
+        if (lane == 0) atomicCAS(fault, 0, -1);
+      }
+#pragma unroll
+      for (int k = 0; k < kAtOnce; ++k) Ask(slot, first + k);
     }
   }
 
-  // This warp's part of the sums of 16 rows of each tile.
-  __device__ __forceinline__ void Run(const char* slot, float* sums) {
+  // This warp's part of the sums of 16 rows of each tile. `next`: the slot of the next turn, which is
+  // asked for x as soon as there is room for it.
+  __device__ __forceinline__ void Run(const char* slot, const char* next, float* sums) {
     float c[kTurnTiles][kChains][kWarpTiles][4] = {};
+    if (!asked) AskForFirst(slot);
+    asked = kAhead;
 #pragma unroll
     for (int first = 0; first < kWarpBlocks; first += kAtOnce) {
-      uint4 above[kTurnTiles][kAtOnce], below[kTurnTiles][kAtOnce];
-      Await(slot, first, above, below);
+      Await(slot, first);
 #pragma unroll
-      for (int k = 0; k < kAtOnce; ++k) {
-        if (first + k >= kWarpBlocks) continue;
-        if (kBlocks % kInnerWarps != 0 && (first + k) * kInnerWarps + inner_warp >= kBlocks) continue;
-#pragma unroll
-        for (int n = 0; n < kWarpTiles; ++n) {
-          if (kColumnTiles % kColumnWarps != 0 && n * kColumnWarps + column_warp >= kColumnTiles) {
-            continue;
-          }
-          const uint4 weight = WeightsOf(first + k, n);
-#pragma unroll
-          for (int j = 0; j < kTurnTiles; ++j) {
-            AddProducts<Product>(c[j][2 * k % kChains][n], c[j][(2 * k + 1) % kChains][n],
-                                 above[j][k], below[j][k], weight);
-          }
+      for (int k = first; k < first + kAtOnce; ++k) {
+        Multiply(k, &c);
+        if (first + kAtOnce < kWarpBlocks) {
+          Ask(slot, k + kAtOnce);
+        } else if (kAhead) {
+          Ask(next, k - first);
         }
       }
     }
 #pragma unroll
     for (int j = 0; j < kTurnTiles; ++j) Store(c[j], sums + j * kSumFloats);
+  }
+
+  __device__ __forceinline__ void Multiply(int k,
+                                           float (*c)[kTurnTiles][kChains][kWarpTiles][4]) const {
+    if (k >= kWarpBlocks) return;
+    if (kBlocks % kInnerWarps != 0 && k * kInnerWarps + inner_warp >= kBlocks) return;
+#pragma unroll
+    for (int n = 0; n < kWarpTiles; ++n) {
+      if (kColumnTiles % kColumnWarps != 0 && n * kColumnWarps + column_warp >= kColumnTiles) {
+        continue;
+      }
+      const uint4 weight = WeightsOf(k, n);
+#pragma unroll
+      for (int j = 0; j < kTurnTiles; ++j) {
+        AddProducts<Product>((*c)[j][2 * k % kChains][n], (*c)[j][(2 * k + 1) % kChains][n],
+                             above[j][k % kAtOnce], below[j][k % kAtOnce], weight);
+      }
+    }
   }
 
   __device__ __forceinline__ void Store(float (&c)[kChains][kWarpTiles][4], float* sums) const {
@@ -195,11 +227,12 @@ struct Place {
 __device__ __forceinline__ Place PlaceOf(int first_row, int first_unit, int t, int steps,
                                          int batch, const int* lengths) {
   Place at;
-  const int warp = threadIdx.x / 32;
-  const int lane = threadIdx.x % 32;
+  const int thread = threadIdx.x - kFirstFinisher;
+  const int warp = thread / 32;
+  const int lane = thread % 32;
   // Of 16 units, a warp has rows whose partial sums lie in different banks.
-  at.row = kUnits == 16 ? warp / 2 * 4 + warp % 2 + lane / 16 * 2 : threadIdx.x / kUnits;
-  at.unit = threadIdx.x % kUnits;
+  at.row = kUnits == 16 ? warp / 2 * 4 + warp % 2 + lane / 16 * 2 : thread / kUnits;
+  at.unit = thread % kUnits;
   at.b = first_row + at.row;
   at.j = first_unit + at.unit;
   at.there = at.row < kTileRows && at.b < batch && at.j < kAllUnits;
@@ -234,7 +267,7 @@ __device__ __forceinline__ void HandOver(char* slot, const Place& at,
 #pragma unroll
   for (int part = 0; part < kPartsOfX; part += kTogether) {
     const uint4 chunk = GatherChunk<kTogether>(&parts[part]);
-    if (at.row < kTileRows && at.unit % kLanes == 0) {
+    if (at.row < kRowsThere && at.unit % kLanes == 0) {
       StoreChunk(slot + ChunkOffset(at.row, ColumnOf(part, at.j) / kElements), chunk);
     }
   }
@@ -244,10 +277,10 @@ __device__ __forceinline__ void HandOver(char* slot, const Place& at,
 __device__ __forceinline__ void Clear(char* slot, int first_unit) {
   constexpr int kTogether = kInterleaved ? kPartsOfX : 1;
   constexpr int kChunks = kUnits * kTogether / kElements;  // of a row, side by side
-  for (int i = threadIdx.x % 32; i < kPartsOfX / kTogether * kChunks * kTileRows; i += 32) {
-    const int piece = i / kTileRows;
+  for (int i = threadIdx.x % 32; i < kPartsOfX / kTogether * kChunks * kRowsThere; i += 32) {
+    const int piece = i / kRowsThere;
     const int chunk = ColumnOf(piece / kChunks, first_unit) / kElements + piece % kChunks;
-    StoreChunk(slot + ChunkOffset(i % kTileRows, chunk),
+    StoreChunk(slot + ChunkOffset(i % kRowsThere, chunk),
                make_uint4(kAbsent, kAbsent, kAbsent, kAbsent));
   }
 }

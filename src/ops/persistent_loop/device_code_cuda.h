@@ -12,6 +12,9 @@ namespace turbolstm::cuda {
 // makes this known before it writes x of step s + 1; so who waits for step s + 2 in the same place
 // sees no old x.
 constexpr int kSlots = 4;
+// Likewise where blocks share columns of the product and split its inner axis, so that each has
+// only some of x: a block that has any of x of step s - 1 knows that nobody needs step s - 3.
+constexpr int kSplitSlots = 8;
 
 // Arguments of a persistent loop over time. Blocks are numbered part by part within a group; a
 // group has sequences of its own, a part columns of the weights. The host writes the same bytes:

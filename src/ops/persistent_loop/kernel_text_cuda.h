@@ -16,14 +16,14 @@ __device__ __forceinline__ void FetchInputs(const Args& args, char* stage, int f
   const int* const lengths =
       args.head.general.range.padded ? args.head.general.sequences.lengths : nullptr;
   const unsigned char* const resets = args.head.general.sequences.resets;
-  const int warp = threadIdx.x / 32 - kLoopWarps;
+  const int warp = (threadIdx.x - kFirstMover) / 32;
   const int lane = threadIdx.x % 32;
 @fetch@}
 
 __device__ __forceinline__ void PutOutputs(const Args& args, const char* stage, int first_row,
                                            int first_unit, int t) {
   const int batch = static_cast<int>(args.head.general.sequences.batch);
-  const int warp = threadIdx.x / 32 - kLoopWarps;
+  const int warp = (threadIdx.x - kFirstMover) / 32;
   const int lane = threadIdx.x % 32;
 @put@}
 
@@ -38,7 +38,7 @@ struct Turn {
 // By the moving warps: fetches inputs one turn ahead, and puts outputs away one turn behind.
 struct Mover {
   const Args& args;
-  char* inputs;  // of even turns, then of odd ones
+  char* inputs;  // of a turn, in each of their places
   const char* outputs;
   int first_tile, first_unit, steps, tiles, begin, end;
   Turn before;
@@ -49,16 +49,16 @@ struct Mover {
   __device__ __forceinline__ int TimeOf(Turn turn) const {
     return args.head.general.reverse ? steps - 1 - turn.s : turn.s;
   }
-  __device__ __forceinline__ void Fetch(Turn turn, int parity) const {
+  __device__ __forceinline__ void Fetch(Turn turn, int place) const {
     for (int j = 0; j < kTurnTiles && turn.s < end; ++j) {
-      FetchInputs(args, inputs + (parity * kTurnTiles + j) * kInputBytes, RowOf(turn, j),
+      FetchInputs(args, inputs + (place * kTurnTiles + j) * kInputBytes, RowOf(turn, j),
                   first_unit, TimeOf(turn));
     }
     asm volatile("cp.async.commit_group;" ::: "memory");
   }
-  __device__ __forceinline__ void Put() const {
+  __device__ __forceinline__ void Put(int place = 0) const {
     for (int j = 0; j < kTurnTiles; ++j) {
-      PutOutputs(args, outputs + j * kOutputBytes, RowOf(before, j), first_unit, TimeOf(before));
+      PutOutputs(args, outputs + (place * kTurnTiles + j) * kOutputBytes, RowOf(before, j), first_unit, TimeOf(before));
     }
   }
   // While others wait for x and multiply; then this turn's inputs are there.
@@ -71,12 +71,23 @@ struct Mover {
 };
 )text";
 
+// What becomes of an element whose product is done.
+constexpr std::string_view kFinishText = R"text(
+@products@      float @results@;
+@declarations@        if (at.valid) {
+@inputs@@sums@          step_compute(@arguments@);
+      }
+@parts@        // Nobody waits for the rest.
+      if (at.row < kTileRows) {
+@carry@@kept@@stores@        }
+)text";
+
 // The kernel; what stands between @ depends on the program.
 constexpr std::string_view kKernelText = R"text(
 extern "C" __global__ void __launch_bounds__(kAllThreads, 1)
     loop(const __grid_constant__ Args args) {
   extern __shared__ uint4 shared[];
-  float* const sums = reinterpret_cast<float*>(shared + (kHeld ? 0 : kBlocks * kColumnTiles * 32));
+  float* const sums = reinterpret_cast<float*>(shared + kLoopWarps * kLoose * 32);
   char* const all_inputs = reinterpret_cast<char*>(sums + kTurnTiles * kSumFloats);
   char* const all_outputs = all_inputs + 2 * kTurnTiles * kInputBytes;
   float* const all_carried = reinterpret_cast<float*>(all_outputs + kTurnTiles * kOutputBytes);
@@ -88,9 +99,11 @@ extern "C" __global__ void __launch_bounds__(kAllThreads, 1)
   constexpr int kParts = kPaddedUnits / kUnits;
   const int tiles = head.tiles;
   const int first_tile = blockIdx.x / kParts * tiles;
-  const int first_unit = blockIdx.x % kParts * kUnits;
+  const int part = blockIdx.x % kParts;
+  const int first_unit = part * kUnits;
+  const int split = part % kSplits;
   const bool has_init = kHasInit && head.x.init;
-  char* const exchange = head.exchange + static_cast<long long>(first_tile) * kSlots * kSlotBytes;
+  char* const exchange = head.exchange + static_cast<long long>(first_tile) * kStepSlots * kSlotBytes;
   const bool computes = threadIdx.x < kLoopThreads;
   const bool moves = !computes && threadIdx.x < kLoopThreads + kMovingThreads;
   const bool clears = !computes && !moves;
@@ -100,7 +113,7 @@ extern "C" __global__ void __launch_bounds__(kAllThreads, 1)
               tiles, begin,      end,         {begin, 0}};
   Multiplier multiplier;
   if (moves) mover.Fetch({begin, 0}, 0);
-  if (computes) multiplier.Load(head, first_unit, shared);
+  if (computes) multiplier.Load(head, first_unit - split * kUnits, split, shared);
   const int carried_floats = tiles * kCarried * kTileRows * kUnits;
   float* const carry = head.carry + static_cast<long long>(blockIdx.x) * carried_floats;
   for (int i = threadIdx.x; begin > 0 && i < carried_floats; i += kAllThreads) {
@@ -109,36 +122,38 @@ extern "C" __global__ void __launch_bounds__(kAllThreads, 1)
   for (int tile = 0; computes && has_init && begin == 0 && tile < tiles; ++tile) {
     const Place at =
         PlaceOf((first_tile + tile) * kTileRows, first_unit, 0, steps, batch, nullptr);
-    char* const slot = exchange + (static_cast<long long>(tile) * kSlots + kSlots - 1) * kSlotBytes;
+    char* const slot = exchange + (static_cast<long long>(tile) * kStepSlots + kStepSlots - 1) * kSlotBytes;
 @inits@  }
-@biases@  int parity = 0;
+@biases@  bool lost = false;
+  int parity = 0;
   __syncthreads();
   for (int s = begin; s < end; ++s) {
     const int t = head.general.reverse ? steps - 1 - s : s;
     const bool multiplied = s > 0 || has_init;
     for (int tile = 0; tile < tiles; tile += kTurnTiles) {
-      char* const slots = exchange + static_cast<long long>(tile) * (kSlots * kSlotBytes);
+      char* const slots = exchange + static_cast<long long>(tile) * (kStepSlots * kSlotBytes);
 @early@      if (computes && multiplied) {
-        multiplier.Run(slots + (s + kSlots - 1) % kSlots * kSlotBytes, sums);
+        const bool last = tile + kTurnTiles >= tiles;
+        char* const slot = slots + (s + kStepSlots - 1) % kStepSlots * kSlotBytes;
+        multiplier.Run(slot,
+                       last ? exchange + s % kStepSlots * kSlotBytes
+                            : slot + kTurnTiles * kStepSlots * kSlotBytes,
+                       sums);
       }
       if (moves) mover.Run({s, tile}, parity);
       // Partial sums are in shared memory, and the step's inputs.
       __syncthreads();
 #pragma unroll
       for (int j = 0; j < kTurnTiles; ++j) {
-        char* const slot = slots + (j * kSlots + s % kSlots) * kSlotBytes;
+        char* const slot = slots + (j * kStepSlots + s % kStepSlots) * kSlotBytes;
         const char* const inputs = all_inputs + (parity * kTurnTiles + j) * kInputBytes;
         char* const outputs = all_outputs + j * kOutputBytes;
-        if (clears) Clear(slots + (j * kSlots + (s + 2) % kSlots) * kSlotBytes, first_unit);
+        if (clears) {
+          char* const old = slots + (j * kStepSlots + (s + kStepSlots / 2) % kStepSlots) * kSlotBytes;
+          Clear(old, first_unit);
+@clear@        }
         if (!computes) continue;
-@late@        float @results@;
-@declarations@        if (at.valid) {
-@inputs@@sums@          step_compute(@arguments@);
-        }
-@parts@        // Nobody waits for the rest.
-        if (at.row < kTileRows) {
-@carry@@kept@@stores@        }
-      }
+@late@@finish@      }
       // They are read, and outputs are in shared memory.
       __syncthreads();
       parity = 1 - parity;

@@ -9,6 +9,15 @@
 #include "ops/pointwise/machine_code_cuda.h"
 
 namespace turbolstm::cuda {
+namespace {
+
+// From Hopper on with what that architecture alone has: registers that go from warp to warp.
+std::string Architecture() {
+  const int capability = CurrentCapability();
+  return fmt::format("sm_{}{}", capability, capability >= 90 ? "a" : "");
+}
+
+}  // namespace
 
 cudaKernel_t LoadLoopKernel(const std::string& source) {
   static std::mutex mutex;
@@ -16,7 +25,7 @@ cudaKernel_t LoadLoopKernel(const std::string& source) {
   const std::lock_guard lock(mutex);
   const auto found = known.find(source);
   if (found != known.end()) return found->second;
-  const std::vector<char> code = MachineCode(source, fmt::format("sm_{}", CurrentCapability()));
+  const std::vector<char> code = MachineCode(source, Architecture());
   cudaLibrary_t library = nullptr;
   cudaKernel_t kernel = nullptr;
   TL_CUDA_CHECK(

@@ -9,6 +9,7 @@
 #include "ops/persistent_loop/cluster_kernel_text_cuda.h"
 #include "ops/persistent_loop/device_code_cuda.h"
 #include "ops/persistent_loop/kernel_text_cuda.h"
+#include "ops/persistent_loop/role_text_cuda.h"
 #include "ops/persistent_loop/row_text_cuda.h"
 #include "ops/pointwise/emitter_cuda.h"
 
@@ -34,7 +35,9 @@ class KernelText {
     std::string mover(kMoverText);
     Replace(&mover, "@fetch@", Fetch());
     Replace(&mover, "@put@", Put());
-    std::string text(is_cluster() ? kClusterKernelText : kKernelText);
+    std::string text(is_cluster()          ? kClusterKernelText
+                     : tile_.finishing > 0 ? kRoleText
+                                           : kKernelText);
     Replace(&text, "@inits@", HandOver(is_cluster() ? "0, tile" : "slot", "0.0f", kFirstAnew));
     Replace(&text, "@biases@", Biases());
     if (is_cluster()) {
@@ -48,6 +51,12 @@ class KernelText {
     const bool early = tile_.together == 1;
     Replace(&text, "@early@", early ? "      constexpr int j = 0;\n" + Element() : "");
     Replace(&text, "@late@", early ? "" : Element());
+    if (tile_.finishing > 0) {
+      Replace(&text, "@send@", Send("sums", "slot_of(summed.s, summed.tile + j)"));
+    }
+    Replace(&text, "@clear@", tile_.splits > 1 ? "          ClearSums(old, part);\n" : "");
+    Replace(&text, "@finish@", std::string(kFinishText));
+    Replace(&text, "@products@", Products());
     ReplaceStep(&text, "slot");
     return mover + text;
   }
@@ -285,14 +294,42 @@ class KernelText {
     return text;
   }
 
+  // What is summed up for other blocks goes to them.
+  std::string Send(std::string_view sums, std::string_view slot) const {
+    if (tile_.splits == 1) return "";
+    return fmt::format("        {}SendSums({}, {}, part);\n",
+                       tile_.finishing > 0 ? "" : "if (multiplied) ", slot, sums);
+  }
+
+  // The sums of an element, of all blocks that share its columns.
+  std::string Products() const {
+    const bool roles = tile_.finishing > 0;
+    std::string text;
+    if (!roles) text += Send("sums + j * kSumFloats", "slot");
+    text += "        float products[kGates] = {};\n";
+    for (size_t g = 0; g < step_.products.size(); ++g) {
+      text +=
+          fmt::format("        if (multiplied && at.valid) products[{0}] = {1};\n", g,
+                      roles ? fmt::format("sums_of_last[j][{}]", g)
+                            : fmt::format("SumOf(sums + j * kSumFloats, at.row, (split * kGates "
+                                          "+ {}) * kUnits + at.unit)",
+                                          g));
+    }
+    if (tile_.splits > 1) {
+      text += "        if (multiplied) AddPeerSums(slot, part, at, head.fault, &lost, products);\n";
+    }
+    return text;
+  }
+
   std::string Sums() const {
     std::string text;
     for (size_t g = 0; g < step_.products.size(); ++g) {
       text += fmt::format(
           "        x{0} += bias{1};\n"
-          "        if (multiplied) x{0} += {2}, at.row, {1} * kUnits + at.unit);\n",
+          "        if (multiplied) x{0} += {2};\n",
           step_.products[g].input, g,
-          is_cluster() ? "exchange.Sum(n, tile" : "SumOf(sums + j * kSumFloats");
+          is_cluster() ? fmt::format("exchange.Sum(n, tile, at.row, {} * kUnits + at.unit)", g)
+                       : fmt::format("products[{}]", g));
     }
     return text;
   }

@@ -10,7 +10,11 @@ namespace {
 
 // Bytes of a row that the lanes of a tensor core's product load at once.
 constexpr int64_t kBlockBytes = 64;
-// Registers of a thread for weights, in units of 16 bytes, at most.
+// Registers of a multiprocessor, and those of a thread for what is neither weights, x nor sums.
+constexpr int64_t kRegisters = 65536;
+constexpr int64_t kOtherRegisters = 40;
+constexpr int64_t kPieceRegisters = 24;  // besides, for products of pieces
+// Registers of a thread for weights, in units of 16 bytes, at most, in a cluster.
 constexpr int64_t kMostHeld = 16;
 constexpr int64_t kMostInCluster = 16;
 constexpr int64_t kBarrierBytes = 8;
@@ -19,13 +23,17 @@ constexpr int64_t kMostElements = 256;  // of a tile in a cluster: more need too
 constexpr int64_t kOrdersOfClusters = 100;
 
 // Seconds, fitted to what benchmarks/persistent_loops prints on an H200.
-constexpr double kFirstTurn = 0.9e-6;
-constexpr double kFurtherTurn = 0.53e-6;
-constexpr double kMultiplyByte = 1.2e-11;  // of weights, by 16 rows
-constexpr double kReadFirstByte = 7e-12;   // of x, in the first turn
-constexpr double kReadByte = 3e-12;
-constexpr double kComputeUnit = 1.2e-8;  // of a block
-constexpr double kTwoTiles = 1.75;       // times one
+// Of a step, and of each of its turns: of a turn itself, for what each warp multiplies, in products
+// of 16 rows and 8 columns over 64 bytes, for each byte that all blocks together read of x, for
+// each column of sums, and of waiting for the sums of other blocks. In a single turn all latencies
+// show.
+struct Rates {
+  double step, turn, multiply, read, column, peers;
+};
+constexpr Rates kPlainSingle{1.2e-6, 0, 4.0e-8, 5.2e-14, 3e-10, 4.2e-7};
+constexpr Rates kPlain{2.8e-7, 5.8e-7, 3.4e-8, 5.8e-14, 6.1e-9, 5.3e-7};
+constexpr Rates kRolesSingle{1.1e-6, 0, 3.3e-8, 7.3e-14, 1.0e-9, 6.4e-7};
+constexpr Rates kRoles{4.2e-7, 2.6e-7, 2.5e-8, 5.2e-14, 3.9e-9, 3.0e-7};
 constexpr double kStart = 3e-6;          // of a launch
 constexpr double kLoadByte = 9e-11;      // of a block's weights
 constexpr double kClusterTurn = 0.9e-6;
@@ -50,9 +58,9 @@ int64_t PartsOfX(const LoopStep& step) {
                        [](int64_t column) { return column >= 0; });
 }
 
-// Columns of v in a block of threads.
+// Columns of v that a block multiplies.
 int64_t Width(const LoopStep& step, const LoopTile& tile) {
-  return tile.units * static_cast<int64_t>(step.products.size());
+  return tile.splits * tile.units * static_cast<int64_t>(step.products.size());
 }
 
 int64_t CarriedBytes(const LoopStep& step, const LoopTile& tile) {
@@ -61,56 +69,112 @@ int64_t CarriedBytes(const LoopStep& step, const LoopTile& tile) {
   return carried * tile.tiles * tile.tile_rows * tile.units * int64_t{sizeof(float)};
 }
 
-// Tiles that may take a turn: two pay where a unit has one column of the product, as in backward
-// loops; of wider products, and of blocks with more warps, the sums of two do not fit into
-// registers.
-int64_t MostTogether(const LoopStep& step, const LoopTile& tile, int64_t all_tiles) {
-  return step.products.size() == 1 && tile.warps == kInnerWarps && all_tiles > 1 ? 2 : 1;
+// Tiles of 8 columns that a warp multiplies.
+int64_t WarpTiles(const LoopStep& step, const LoopTile& tile) {
+  return CeilDiv(Width(step, tile) / 8, tile.warps / kInnerWarps);
 }
 
 // As many as there are registers for: each sum waits for what it is added to.
 int64_t MostChains(const LoopStep& step, const LoopTile& tile) {
-  const int64_t column_warps = tile.warps / kInnerWarps;
-  const int64_t sums = tile.together * CeilDiv(Width(step, tile) / 8, column_warps);
+  const int64_t sums = tile.together * WarpTiles(step, tile);
   return sums == 1 ? 4 : sums <= 4 ? 2 : 1;
 }
 
+// Pieces of weights for which a thread has registers beside its sums and its blocks of x.
+int64_t RoomForPieces(const LoopStep& step, const LoopTile& tile) {
+  const int64_t sums = tile.together * WarpTiles(step, tile) * tile.chains;
+  const int64_t others = kOtherRegisters + (step.in_pieces ? kPieceRegisters : 0) + 4 * sums +
+                         8 * tile.together * tile.at_once;
+  return std::max<int64_t>(0, (RegistersOf(tile).multiplier - others) / 4);
+}
+
+int64_t SharedBytes(const LoopStep& step, const LoopTile& tile) {
+  const bool roles = tile.finishing > 0;
+  const int64_t weights = tile.warps * 32 * 16 * (Pieces(step, tile) - tile.held);
+  const int64_t sums =
+      kInnerWarps * kTileRows * SumStride(Width(step, tile)) * int64_t{sizeof(float)};
+  const int64_t moved = (roles ? InputPlaces(tile) : 2) * InputBytes(step, tile) +
+                        (roles ? 2 : 1) * OutputBytes(step, tile);
+  return weights + tile.together * ((roles ? 2 : 1) * sums + moved) + CarriedBytes(step, tile);
+}
+
 // What a block keeps, and whether there is room for it.
-bool PlaceInShared(const LoopStep& step, int64_t shared_limit, LoopTile* tile) {
-  const int64_t width = Width(step, *tile);
-  const int64_t blocks = InnerBlocks(step, *tile);
-  const int64_t fragments =
-      CeilDiv(blocks, kInnerWarps) * CeilDiv(width / 8, tile->warps / kInnerWarps);
-  tile->held = tile->warps == 8 && fragments <= kMostHeld;
-  const int64_t sums = kInnerWarps * kTileRows * SumStride(width) * int64_t{sizeof(float)};
-  tile->shared_bytes =
-      (tile->held ? 0 : width * blocks * kBlockBytes) +
-      tile->together * (sums + 2 * InputBytes(step, *tile) + OutputBytes(step, *tile)) +
-      CarriedBytes(step, *tile);
-  return tile->shared_bytes <= shared_limit;
+bool PlaceWeights(const LoopStep& step, int64_t shared_limit, LoopTile* tile) {
+  for (const int64_t ahead : {2, 1}) {
+    tile->fetch_ahead = ahead;
+    for (const int64_t at_once : {8, 4, 2}) {
+      tile->at_once = std::min(WarpBlocks(step, *tile), at_once / tile->together);
+      tile->held = std::min(Pieces(step, *tile), RoomForPieces(step, *tile));
+      tile->shared_bytes = SharedBytes(step, *tile);
+      const bool fits = tile->shared_bytes <= shared_limit;
+      if (fits && (at_once < 8 || tile->held == Pieces(step, *tile))) return true;
+    }
+  }
+  return false;
+}
+
+// Of a tile, rounded up so that few kernels serve all small batches.
+int64_t RowsThere(int64_t batch) {
+  int64_t rows = 1;
+  while (rows < batch && rows < kTileRows) rows *= 2;
+  return rows;
+}
+
+// Two tiles take a turn, and blocks split the inner axis, where a unit has one column of the
+// product, as in backward loops: there sums are few, and x is long. Forward loops are not split, so
+// that their bits depend on chains alone. Roles, which beat more units a block, need registers to
+// go from warp to warp, and room for two turns; products of pieces leave them none.
+bool IsSensible(const LoopStep& step, const LoopTile& tile, const LoopRoom& room) {
+  constexpr int64_t kHopperBytes = 200 * 1024;
+  const bool narrow = step.products.size() == 1;
+  if (step.in_pieces && (tile.splits > 1 || tile.finishing > 0)) return false;
+  if (tile.together > 1 && (!narrow || tile.units > 16 || tile.splits > 1 || tile.finishing > 0)) {
+    return false;
+  }
+  if (tile.splits > 1 && (!narrow || !step.x.adjoint || tile.units != 16)) return false;
+  const bool roles_work = room.clusters && room.shared_limit >= kHopperBytes && !step.in_pieces;
+  return roles_work ? tile.units <= 16 : tile.finishing == 0;
+}
+
+// How many blocks and tiles there are; false where not all blocks run at once.
+bool DealOut(const LoopStep& step, int64_t batch, int64_t processors, LoopTile* tile) {
+  const int64_t all_tiles = CeilDiv(batch, kTileRows);
+  const int64_t turns = CeilDiv(all_tiles, tile->together);
+  tile->parts = CeilDiv(step.units, tile->units * tile->splits) * tile->splits;
+  if (tile->parts > processors || tile->together > all_tiles) return false;
+  tile->tiles = tile->together * CeilDiv(turns, std::min(turns, processors / tile->parts));
+  tile->groups = CeilDiv(all_tiles, tile->tiles);
+  tile->rows = RowsThere(batch);
+  tile->exchange_bytes = tile->groups * tile->tiles * StepSlots(*tile) * SlotBytes(step, *tile);
+  tile->carry_bytes = tile->parts * tile->groups * CarriedBytes(step, *tile);
+  return true;
+}
+
+void AddMemoryTile(const LoopStep& step, int64_t batch, const LoopRoom& room, int64_t chains,
+                   LoopTile tile, std::vector<LoopTile>* tiles) {
+  const bool roles = tile.finishing > 0;
+  tile.warps = roles ? 8 : std::max<int64_t>(8, tile.units / 2);
+  tile.chains = chains > 0 && chains < kOrdersOfClusters ? chains : MostChains(step, tile);
+  if (IsSensible(step, tile, room) && DealOut(step, batch, room.processors, &tile) &&
+      PlaceWeights(step, room.shared_limit, &tile)) {
+    tiles->push_back(tile);
+  }
 }
 
 void AddMemoryTiles(const LoopStep& step, int64_t batch, const LoopRoom& room, int64_t chains,
                     std::vector<LoopTile>* tiles) {
-  const int64_t all_tiles = CeilDiv(batch, kTileRows);
   for (const int64_t units : {8, 16, 32}) {
-    for (const int64_t together : {1, 2}) {
-      LoopTile tile;
-      tile.units = units;
-      tile.warps = std::max<int64_t>(8, units / 2);
-      tile.parts = CeilDiv(step.units, units);
-      tile.together = together;
-      const int64_t turns = CeilDiv(all_tiles, together);
-      if (tile.parts > room.processors || together > MostTogether(step, tile, all_tiles)) {
-        continue;
+    for (const int64_t splits : {1, 2, 4}) {
+      for (const int64_t together : {1, 2}) {
+        for (const bool roles : {false, true}) {
+          LoopTile tile;
+          tile.units = units;
+          tile.finishing = roles ? units / 2 : 0;
+          tile.splits = splits;
+          tile.together = together;
+          AddMemoryTile(step, batch, room, chains, tile, tiles);
+        }
       }
-      tile.tiles = together * CeilDiv(turns, std::min(turns, room.processors / tile.parts));
-      tile.groups = CeilDiv(all_tiles, tile.tiles);
-      tile.exchange_bytes =
-          tile.groups * tile.tiles * kSlots * InnerBlocks(step, tile) * kTileRows * kBlockBytes;
-      tile.chains = chains > 0 && chains < kOrdersOfClusters ? chains : MostChains(step, tile);
-      tile.carry_bytes = tile.parts * tile.groups * CarriedBytes(step, tile);
-      if (PlaceInShared(step, room.shared_limit, &tile)) tiles->push_back(tile);
     }
   }
 }
@@ -177,10 +241,10 @@ void AddClusterTiles(const LoopStep& step, int64_t batch, const LoopRoom& room,
       tile.tile_rows = rows;
       tile.units = units;
       tile.parts = CeilDiv(step.units, units);
-      tile.held = true;
       if (tile.parts > kMostInCluster) continue;
       const int64_t clusters = MostClusters(tile.parts, room.processors);
       if (clusters == 0 || !GiveWarps(step, &tile)) continue;
+      tile.held = ClusterFragments(step, tile);
       const int64_t all_tiles = CeilDiv(batch, rows);
       tile.tiles = CeilDiv(all_tiles, std::min(all_tiles, clusters));
       tile.groups = CeilDiv(all_tiles, tile.tiles);
@@ -234,6 +298,43 @@ int64_t ArrivalStride(const LoopStep& step, const LoopTile& tile) {
   return tile.exchange == Exchange::kScatter ? tile.units + 8 : Width(step, tile) + 4;
 }
 
+RoleRegisters RegistersOf(const LoopTile& tile) {
+  if (tile.finishing == 8) return {152, 64, 48};
+  if (tile.finishing == 4) return {192, 88, 40};
+  return {kRegisters / BlockThreads(tile) / 8 * 8, 0, 0};
+}
+
+int64_t StepSlots(const LoopTile& tile) {
+  return tile.splits == 1 ? kSlots : kSplitSlots;
+}
+
+int64_t SlotBytes(const LoopStep& step, const LoopTile& tile) {
+  const int64_t sums =
+      tile.splits == 1 ? 0 : tile.parts * kTileRows * Width(step, tile) * int64_t{sizeof(float)};
+  return InnerBlocks(step, tile) * kTileRows * kBlockBytes + sums;
+}
+
+int64_t InputPlaces(const LoopTile& tile) {
+  return 2 + tile.fetch_ahead + DeferredTurns(tile);
+}
+
+int64_t DeferredTurns(const LoopTile& tile) {
+  return tile.splits > 1 && tile.tiles / tile.together > 2 ? 1 : 0;
+}
+
+bool IsGated(const LoopTile& tile) {
+  constexpr int64_t kFewRows = 4;
+  return tile.finishing > 0 && tile.tiles == tile.together && tile.rows > kFewRows;
+}
+
+int64_t WarpBlocks(const LoopStep& step, const LoopTile& tile) {
+  return CeilDiv(CeilDiv(InnerBlocks(step, tile), tile.splits), kInnerWarps);
+}
+
+int64_t Pieces(const LoopStep& step, const LoopTile& tile) {
+  return WarpBlocks(step, tile) * WarpTiles(step, tile);
+}
+
 int64_t InnerBlocks(const LoopStep& step, const LoopTile& tile) {
   const int64_t inner = PartsOfX(step) * tile.parts * tile.units;
   return CeilDiv(inner * static_cast<int64_t>(SizeOf(step.operand)), kBlockBytes);
@@ -273,18 +374,21 @@ int64_t OutputBytes(const LoopStep& step, const LoopTile& tile) {
   return bytes * tile.tile_rows * tile.units;
 }
 
-// The tiles of a turn wait for x, read it, and multiply it; of the first turn, all latencies show.
 double PersistentCost(const LoopStep& step, const LoopTile& tile) {
   if (tile.exchange != Exchange::kMemory) return ClusterCost(step, tile);
-  const auto row = static_cast<double>(InnerBlocks(step, tile) * kBlockBytes);
-  const double multiplying = (step.in_pieces ? kPiecesMultiply : 1) * kMultiplyByte * row *
-                             static_cast<double>(Width(step, tile));
-  const double reading = row * kTileRows;
-  const double share = tile.together == 1 ? 1 : kTwoTiles;
-  const double first = kFirstTurn + share * (multiplying + kReadFirstByte * reading +
-                                             kComputeUnit * static_cast<double>(tile.units));
-  const double further = kFurtherTurn + share * (multiplying + kReadByte * reading);
-  return first + further * static_cast<double>(tile.tiles / tile.together - 1);
+  const bool single = tile.tiles == tile.together;
+  const Rates& rates =
+      tile.finishing == 0 ? (single ? kPlainSingle : kPlain) : (single ? kRolesSingle : kRoles);
+  const auto together = static_cast<double>(tile.together);
+  const auto row = static_cast<double>(InnerBlocks(step, tile) * kBlockBytes / tile.splits);
+  const double read = row * together * static_cast<double>(tile.rows * tile.parts * tile.groups);
+  const auto products = static_cast<double>(Pieces(step, tile) * tile.warps) / kInnerWarps;
+  const double pieces = step.in_pieces ? kPiecesMultiply : 1;
+  const double turn = rates.turn + pieces * rates.multiply * together * products +
+                      rates.read * read +
+                      rates.column * together * static_cast<double>(Width(step, tile)) +
+                      (tile.splits > 1 ? rates.peers : 0);
+  return rates.step + turn * static_cast<double>(tile.tiles / tile.together);
 }
 
 double StartCost(const LoopStep& step, const LoopTile& tile) {

@@ -22,14 +22,20 @@ constexpr int64_t kTileRows = 16;
 struct LoopTile {
   Exchange exchange = Exchange::kMemory;
   int64_t tile_rows = kTileRows;
-  int64_t units = 16;  // of a block: 8, 16 or 32
-  int64_t warps = 8;   // of a block that compute: an element a thread
+  int64_t units = 16;     // of a block: 8, 16 or 32
+  int64_t warps = 8;      // of a block that multiply
+  int64_t finishing = 0;  // that run the program, an element a thread; 0: those that multiply
+  int64_t splits = 1;  // blocks that share columns, each with a share of the product's inner axis
   int64_t parts = 0;   // blocks of a group: they share its sequences
   int64_t groups = 0;
   int64_t tiles = 0;           // in a group
   int64_t together = 1;        // tiles that take a turn: 1, or 2 where there are as many
   int64_t sharing_warps = 8;   // of a cluster's block, that share the product's inner axis
-  bool held = false;           // weights are held in registers, else in shared memory
+  int64_t rows = kTileRows;    // that there are of a tile at most: others are not handed over
+  int64_t fetch_ahead = 1;     // turns for which inputs are under way before they are needed
+  int64_t at_once = 1;         // blocks along the inner axis of x that a warp has in registers
+  int64_t held = 0;            // pieces of 16 bytes of weights that a lane has in registers; the
+                               // others are in shared memory
   int64_t shared_bytes = 0;    // of a block
   int64_t chains = 1;          // sums of a warp, added up last: they decide the result's bits; in
                                // clusters, a number of their own for each order of sums
@@ -48,12 +54,34 @@ inline int64_t ClearingWarps(const LoopTile& tile) {
   return tile.exchange == Exchange::kMemory ? 1 : 0;
 }
 inline int64_t BlockThreads(const LoopTile& tile) {
-  return 32 * (tile.warps + kMovingWarps + ClearingWarps(tile));
+  return 32 * (tile.warps + tile.finishing + kMovingWarps + ClearingWarps(tile));
 }
+
+// Of a thread of each role; where there are no roles, all have the first.
+struct RoleRegisters {
+  int64_t multiplier = 0, finisher = 0, mover = 0;
+};
+RoleRegisters RegistersOf(const LoopTile& tile);
+
+// Places for what blocks hand over of a tile through memory, step after step in turn, and the bytes
+// of each.
+int64_t StepSlots(const LoopTile& tile);
+int64_t SlotBytes(const LoopStep& step, const LoopTile& tile);
+// Where warps have roles: turns whose inputs are in shared memory, and turns that sums wait there
+// for those of other blocks.
+int64_t InputPlaces(const LoopTile& tile);
+int64_t DeferredTurns(const LoopTile& tile);
+// Whether who multiplies waits until the block's own share of x is handed over before looking for
+// x: else the waiting of all blocks would hold up what they wait for.
+bool IsGated(const LoopTile& tile);
 
 // Blocks of 64 bytes along the product's inner axis, where every part of x is padded to whole
 // blocks of threads.
 int64_t InnerBlocks(const LoopStep& step, const LoopTile& tile);
+
+// Such blocks that a warp multiplies, and the pieces of 16 bytes of weights of one of its lanes.
+int64_t WarpBlocks(const LoopStep& step, const LoopTile& tile);
+int64_t Pieces(const LoopStep& step, const LoopTile& tile);
 
 // Of clusters: units whose share of x a block multiplies, 64-byte blocks of that, bytes of what
 // arrives at a block for a row of a tile, and of the place for a tile.
@@ -84,7 +112,8 @@ double StepwiseCost(const LoopStep& step, int64_t batch);
 struct LoopRoom {
   int64_t processors = 0;    // multiprocessors: all blocks that need each other run on them at once
   int64_t shared_limit = 0;  // bytes of shared memory of each
-  bool clusters = false;     // blocks of a cluster reach each other's
+  bool clusters = false;     // blocks of a cluster reach each other's; and registers can go from
+                             // warp to warp
 };
 
 // The ways to deal out a loop. batch > 0. chains: 0, or those of another tile, whose bits the loop
