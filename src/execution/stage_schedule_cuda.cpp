@@ -23,6 +23,8 @@ double CostBeside(const LoopStep& step, const LoopTile& tile) {
 }  // namespace
 
 std::optional<DeviceSchedule> StageEnqueuer::Overlapping() const {
+  // Pieces of what products multiply have one place for all.
+  if (graph_.precision == Precision::kBf16x6) return {};
   if (in_turns_ || kind_ == ScheduleKind::kSequential || rows() == 0) return {};
   // Blocks of phased loops wait for each other too, and have no share.
   if (std::any_of(phased_matches_.begin(), phased_matches_.end(),
