@@ -38,6 +38,7 @@ void MeasureOnDevice(const Run& run, const Options& options, Report* report) {
                                    .boundary = BoundaryType::kOperand,
                                    .recompute = options.recompute,
                                    .schedule = ScheduleNamed(options.schedule),
+                                   .in_turns = options.schedule == Name(ScheduleKind::kAuto),
                                    .time_blocks = options.time_blocks});
   const BoundValues values(*run.what, &executable);
   Run named = run;

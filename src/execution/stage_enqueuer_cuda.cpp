@@ -40,8 +40,8 @@ StageEnqueuer::StageEnqueuer(const LoweredGraph& graph, const DeviceMemory& memo
   }
   FindZeroPadded();
   FindOrderedAhead();
-  PlaceSplitWeights();
   split_runs_ = EndsOfSplitRuns(graph_);
+  PlaceSplitWeights();
 }
 
 bool StageEnqueuer::MakeRoom(cudaStream_t stream) {

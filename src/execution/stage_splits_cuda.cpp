@@ -18,19 +18,25 @@ int64_t Aligned(int64_t bytes) {
 }  // namespace
 
 // The same for every shape; memory there is only when a shape wants it. Weights that are not read
-// in the same turns lie in one place.
+// in the same turns lie in one place; groups that take turns some rows at once read all of theirs
+// in all of these turns.
 void StageEnqueuer::PlaceSplitWeights() {
   struct Life {
     int64_t first = -1, last = -1;  // turns
     int64_t begin = 0, end = 0;
   };
   std::vector<Life> lives(graph_.weights.size());
+  size_t begin = 0, end = 0;  // of the run that a group is in
   for (size_t g = 0; g < graph_.groups.size(); ++g) {
+    if (g >= end) {
+      begin = g;
+      end = std::max(g + 1, split_runs_[g]);
+    }
     for (const Stage& stage : graph_.groups[g].stages) {
       if (stage.kind != Stage::Kind::kMatMul || stage.domain == Domain::kStatic) continue;
       Life& life = lives[static_cast<size_t>(stage.weight)];
-      if (life.first < 0) life.first = turns_[g];
-      life.last = turns_[g];
+      if (life.first < 0) life.first = turns_[begin];
+      life.last = turns_[end - 1];
     }
   }
   split_places_.assign(graph_.weights.size(), -1);

@@ -180,7 +180,8 @@ class NarrowCopies {
   // How the readers of a state that a loop carries look at it, if all but the loop itself can read
   // a copy of it.
   struct StateReaders {
-    int32_t delay = 0;  // the farthest that the loop looks back
+    int32_t delay = 0;     // the farthest that the loop looks back
+    bool adjoint = false;  // it is a gradient
     std::vector<Operand*> others;
   };
 
@@ -204,6 +205,7 @@ class NarrowCopies {
           if (operand.view.buffer != view.buffer) continue;
           if (!inside && !MayReadCopy(stage, operand)) return std::nullopt;
           readers.delay = inside ? std::max(readers.delay, operand.delay) : readers.delay;
+          readers.adjoint |= inside && operand.adjoint;
           if (!inside) readers.others.push_back(&operand);
         }
       }
@@ -225,13 +227,15 @@ class NarrowCopies {
   }
 
   // States that no product reads, as LSTM's c: what the backward pass reads of them is kept in 16
-  // bits, as the gates are. Last states are not: whoever goes on from them does so in fp32.
+  // bits, as the gates are. Last states are not: whoever goes on from them does so in fp32. Nor are
+  // gradients, which only those of initial states read.
   void CollectStates() {
     for (size_t id = 0; id < graph_.buffers.size(); ++id) {
       const View whole{static_cast<int32_t>(id), 0, buffer_at(id).width};
       if (buffer_at(id).dtype == narrow_ || whole.width <= 1 || IsReadAsFinal(whole)) continue;
       const std::optional<StateReaders> readers = ReadersOfState(whole);
-      if (readers && readers->delay > 0 && !readers->others.empty()) Note(whole);
+      if (readers && readers->delay > 0 && !readers->adjoint && !readers->others.empty())
+        Note(whole);
     }
   }
 

@@ -34,7 +34,8 @@ CudaTrainingStep::CudaTrainingStep(const Model& model, Parameters* parameters, c
                   {.index = device,
                    .precision = PrecisionNamed(config.model.precision),
                    .recompute = config.train.recompute,
-                   .schedule = ScheduleNamed(config.train.schedule)}) {
+                   .schedule = ScheduleNamed(config.train.schedule),
+                   .in_turns = config.train.schedule == Name(ScheduleKind::kAuto)}) {
   parameters_->BindTo(&executable_);
   if (scaled_) executable_.Bind(kLossScale, std::span(&kFirstLossScale, 1));
   for (const ParameterSpec& spec : parameters_->specs()) {

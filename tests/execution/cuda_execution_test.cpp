@@ -184,7 +184,14 @@ TEST_P(PrefixesOnGpu, AgreeOverManySteps) {
 std::vector<CellCase> CellsWithPrefixes() {
   std::vector<CellCase> cases;
   for (const char* cell : {"trnn", "scrn", "indrnn"}) {
-    for (const Precision precision : kPrecisions) cases.push_back({cell, precision});
+    for (const Precision precision : kPrecisions) {
+      // What 16 bits round away turns the sign of some of the many values in front of a relu, and
+      // with it whole gradients.
+      const bool relu = cell == std::string("indrnn");
+      if (!relu || SizeOf(OperandType(precision)) > 2 || precision == Precision::kBf16x6) {
+        cases.push_back({cell, precision});
+      }
+    }
   }
   return cases;
 }

@@ -150,6 +150,7 @@ TEST_P(OverlapOnGpu, GivesWhatGroupsInTurnsGive) {
   cuda::CudaExecutable in_turns(graph, device);
   const Outputs wanted = RunAndRead(&in_turns, bindings);
   EXPECT_EQ(in_turns.schedule(), nullptr);
+  device.in_turns = false;
   device.schedule = c.blocks == 1 ? ScheduleKind::kWholeWindow : ScheduleKind::kTurboLstm;
   device.time_blocks = c.blocks;
   cuda::CudaExecutable at_once(graph, device);
@@ -195,6 +196,7 @@ TEST(OverlapOnGpu, ShapesChange) {
   cuda::CudaExecutable execution(graph, {.index = 0,
                                          .precision = Precision::kBFloat16,
                                          .schedule = ScheduleKind::kTurboLstm,
+                                         .in_turns = false,
                                          .time_blocks = 3});
   struct Seen {
     Bindings bindings;

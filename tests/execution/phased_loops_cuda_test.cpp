@@ -58,7 +58,8 @@ TEST(PhasedLoops, CompileWithoutADevice) {
 
 TEST(PhasedLoops, TilesHoldEverySequenceAndUnit) {
   for (const int64_t hidden : {8, 40, 256, 1024}) {
-    for (const cuda::PhasedMatch& match : Matches("layer_norm_lstm", hidden, Precision::kBFloat16)) {
+    for (const cuda::PhasedMatch& match :
+         Matches("layer_norm_lstm", hidden, Precision::kBFloat16)) {
       for (const int64_t batch : {1, 16, 17, 64, 300}) {
         const cuda::PhasedTile tile =
             cuda::ChoosePhasedTile(match.step, batch, kProcessors, kSharedBytes);
@@ -113,8 +114,7 @@ TEST_P(PhasedLoopsOnGpu, AgreeWithTheInterpreter) {
     const Outputs got = RunAndRead(&execution, bindings);
     EXPECT_EQ(execution.persistent_loops(), shape.bidirectional ? 4 : 2) << shape.hidden;
     EXPECT_EQ(RunAndRead(&execution, bindings), got) << "the same run twice";
-    EXPECT_EQ(Differences(graph, bindings, got, GpuTolerance(precision, cell)), "")
-        << shape.hidden;
+    EXPECT_EQ(Differences(graph, bindings, got, GpuTolerance(precision, cell)), "") << shape.hidden;
   }
 }
 

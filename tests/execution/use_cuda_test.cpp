@@ -218,9 +218,8 @@ TEST_P(GpuTiny, AgreesWithTheInterpreter) {
   Bindings bindings = RandomBindings(graph, 2, {.steps = 3, .batch = 2, .ragged = false});
   bindings.lengths = {3, 2};
   EXPECT_EQ(Differences(graph, bindings, RunAndRead(&execution, bindings), tolerance()), "");
-  const bool persistent = GetParam().precision != Precision::kFloat32 &&
-                          GetParam().precision != Precision::kBf16x6 &&
-                          GetParam().cell != "layer_norm_lstm";
+  const bool persistent =
+      GetParam().precision != Precision::kFloat32 && GetParam().cell != "layer_norm_lstm";
   EXPECT_EQ(execution.persistent_loops(), persistent ? 4 : 0);
 }
 

@@ -304,7 +304,7 @@ bool CanScan(const TypedProgram& typed, const PointwiseRun& run) {
 }
 
 // Where the elements do not fill the device, and each has many steps.
-constexpr int64_t kMostScanElements = int64_t{1} << 16;
+constexpr int64_t kMostScanElements = int64_t{1} << 14;
 constexpr int64_t kFewestScanSteps = 64;
 // Steps of a part at least: below, parts take longer to meet than to run.
 constexpr int64_t kStepsOfPart = 4;
