@@ -5,8 +5,8 @@
 
 #include "base/error.h"
 #include "cli/commands.h"
-#include "train/trained_run.h"
 #include "train/text_task.h"
+#include "train/trained_run.h"
 
 namespace turbolstm::cli {
 namespace {

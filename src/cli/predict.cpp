@@ -9,9 +9,9 @@
 
 #include "base/error.h"
 #include "cli/commands.h"
-#include "train/trained_run.h"
 #include "data/utf8.h"
 #include "train/text_task.h"
+#include "train/trained_run.h"
 
 namespace turbolstm::cli {
 namespace {

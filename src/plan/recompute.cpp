@@ -78,7 +78,9 @@ class Recomputation {
     return elsewhere;
   }
 
-  bool IsWanted(Op op) const { return what_ == What::kTanhOfStates ? op == Op::kTanh : IsCheap(op); }
+  bool IsWanted(Op op) const {
+    return what_ == What::kTanhOfStates ? op == Op::kTanh : IsCheap(op);
+  }
 
   bool IsLoop(int32_t group) const {
     return group >= 0 && grouping_.groups[static_cast<size_t>(group)].kind >= RegionKind::kScan;

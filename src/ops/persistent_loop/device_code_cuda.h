@@ -117,7 +117,8 @@ struct PiecesProduct {
   __device__ static __forceinline__ Bits Narrow(float value) { return __float_as_uint(value); }
 };
 
-// Two numbers, piece by piece; numbers beyond bf16 begin with its largest, and infinity ends in NaN.
+// Two numbers, piece by piece; numbers beyond bf16 begin with its largest, and infinity ends in
+// NaN.
 struct Pieces {
   unsigned of[3];
 };

@@ -34,8 +34,8 @@ constexpr Rates kPlainSingle{1.2e-6, 0, 4.0e-8, 5.2e-14, 3e-10, 4.2e-7};
 constexpr Rates kPlain{2.8e-7, 5.8e-7, 3.4e-8, 5.8e-14, 6.1e-9, 5.3e-7};
 constexpr Rates kRolesSingle{1.1e-6, 0, 3.3e-8, 7.3e-14, 1.0e-9, 6.4e-7};
 constexpr Rates kRoles{4.2e-7, 2.6e-7, 2.5e-8, 5.2e-14, 3.9e-9, 3.0e-7};
-constexpr double kStart = 3e-6;          // of a launch
-constexpr double kLoadByte = 9e-11;      // of a block's weights
+constexpr double kStart = 3e-6;      // of a launch
+constexpr double kLoadByte = 9e-11;  // of a block's weights
 constexpr double kClusterTurn = 0.9e-6;
 constexpr double kFurtherClusterTurn = 0.45e-6;
 constexpr double kClusterProduct = 2.1e-12;  // of an element of the weights, by a row
