@@ -113,20 +113,24 @@ Footprint FootprintOf(const Graph& graph, bool recompute, Precision precision) {
       LowerForDevice(graph, precision, BoundaryType::kFloat32, recompute);
   MemoryPlan device_plan(on_device);
   device_plan.SetShape(kSteps, kBatch);
-  // Devices keep the same as the CPU, beside 16-bit copies.
+  // Devices keep no more than the CPU, beside 16-bit copies: the tanh of LSTM's c they compute
+  // again.
   const int64_t saved = SavedBytes(on_device, kSteps, kBatch);
-  EXPECT_TRUE(precision != Precision::kFloat32 ||
-              saved == SavedBytes(executable.lowered(), kSteps, kBatch));
+  const int64_t on_cpu = SavedBytes(executable.lowered(), kSteps, kBatch);
+  if (precision == Precision::kFloat32) {
+    EXPECT_LE(saved, on_cpu);
+    EXPECT_GE(saved, on_cpu * 6 / 7);
+  }
   return {saved, device_plan.shared_bytes(), executable.memory_bytes()};
 }
 
-// Of LSTM h and c instead of four gates, tanh(c), h and c; of GRU h instead of three gates, the
+// On a device: of LSTM h and c instead of four gates, h and c; of GRU h instead of three gates, the
 // product that r multiplies, and h.
 TEST(Recompute, KeepsStatesOnly) {
   constexpr int64_t kValue = kSteps * kBatch * 32 * 4;
   for (const int64_t layers : {1, 2, 4}) {
     const Graph lstm = Trained("lstm", layers);
-    EXPECT_EQ(FootprintOf(lstm, false, Precision::kFloat32).saved, 7 * layers * kValue);
+    EXPECT_EQ(FootprintOf(lstm, false, Precision::kFloat32).saved, 6 * layers * kValue);
     EXPECT_EQ(FootprintOf(lstm, true, Precision::kFloat32).saved, 2 * layers * kValue);
     const Graph gru = Trained("gru", layers);
     EXPECT_EQ(FootprintOf(gru, false, Precision::kFloat32).saved, 5 * layers * kValue);
